@@ -1,0 +1,1 @@
+//! Growing, jittered delays between attempts.

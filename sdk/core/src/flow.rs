@@ -1,0 +1,1 @@
+//! Back-pressure marks: when a partition stops being fetched, and when it goes on.

@@ -1,0 +1,1 @@
+//! Sends that wait while a topic is held: first in, first out, each with its deadline.

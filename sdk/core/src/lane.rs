@@ -1,0 +1,1 @@
+//! Which worker handles a message.

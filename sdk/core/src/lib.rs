@@ -1,0 +1,21 @@
+//! The pure half of `zms-sdk`: everything that decides, nothing that acts.
+//!
+//! No I/O, no clock, no threads, no async runtime and no Kafka or `ZooKeeper` type appears here: time and randomness
+//! are arguments, outcomes are values. `clippy.toml` beside this crate's manifest keeps it so. The drivers in
+//! `zms-sdk` feed these machines and carry out what they answer.
+
+pub mod admission;
+pub mod backoff;
+pub mod flow;
+pub mod gate;
+pub mod hold;
+pub mod lane;
+pub mod meta;
+pub mod migration;
+pub mod name;
+pub mod property;
+pub mod registration;
+pub mod resolve;
+pub mod route;
+pub mod sequence;
+pub mod tracker;

@@ -1,0 +1,1 @@
+//! Which librdkafka properties the registry may set.

@@ -1,0 +1,1 @@
+//! From nodes to routes: gray release, clusters, migration record, adopted together.

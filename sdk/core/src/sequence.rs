@@ -1,0 +1,1 @@
+//! Checks numbered messages for loss, duplicates and reordering.

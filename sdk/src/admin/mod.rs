@@ -1,0 +1,1 @@
+//! Editing the registry: what operators do, as an API.

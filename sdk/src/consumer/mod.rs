@@ -1,0 +1,1 @@
+//! Handling by group name.

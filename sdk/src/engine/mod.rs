@@ -1,0 +1,3 @@
+//! What moves messages on a cluster. A port; the Kafka adapter is in [`crate::kafka`].
+
+pub mod port;

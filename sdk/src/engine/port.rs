@@ -1,0 +1,404 @@
+//! The port: what the SDK needs of a broker's clients.
+//!
+//! Adapters translate and decide nothing. Calls marked *blocking* may wait up to their limit and belong on threads of
+//! their own, never on an async worker.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use zms_core::{
+    name::{GroupName, TopicName},
+    route::ClusterSpec,
+};
+
+use crate::message::{Header, Message};
+
+/// Opens clients of one kind of broker. Blocking calls.
+pub trait Engine: Send + Sync + fmt::Debug + 'static {
+    /// Opens a producer. Does not wait for the cluster to be reachable.
+    ///
+    /// # Errors
+    /// [`OpenError`] when the configuration is refused.
+    fn open_producer(&self, spec: &ProducerSpec) -> Result<Arc<dyn ProducerClient>, OpenError>;
+
+    /// Opens a consumer that is a member of `spec.group`, subscribed to `spec.topic`. Does not wait for the cluster.
+    ///
+    /// # Errors
+    /// [`OpenError`] when the configuration is refused.
+    fn open_consumer(
+        &self,
+        spec: &ConsumerSpec,
+        listener: Arc<dyn AssignmentListener>,
+    ) -> Result<Box<dyn ConsumerClient>, OpenError>;
+
+    /// Opens a handle for questions and administration.
+    ///
+    /// # Errors
+    /// [`OpenError`] when the configuration is refused.
+    fn open_admin(&self, cluster: &ClusterSpec) -> Result<Arc<dyn ClusterAdmin>, OpenError>;
+}
+
+/// What a producer is opened with.
+#[derive(Debug, Clone)]
+pub struct ProducerSpec {
+    /// The cluster.
+    pub cluster: Arc<ClusterSpec>,
+    /// `client.id`.
+    pub client_id: String,
+    /// librdkafka properties of the profile; they win over the cluster's.
+    pub properties: Vec<(String, String)>,
+}
+
+/// What a consumer is opened with.
+#[derive(Debug, Clone)]
+pub struct ConsumerSpec {
+    /// The cluster.
+    pub cluster: Arc<ClusterSpec>,
+    /// `client.id`.
+    pub client_id: String,
+    /// `group.id`.
+    pub group: GroupName,
+    /// The one topic subscribed to.
+    pub topic: TopicName,
+    /// librdkafka properties of the subscription; they win over the cluster's.
+    pub properties: Vec<(String, String)>,
+}
+
+/// Why a client could not be opened.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// A property is unknown, out of range, or not available in this build.
+    #[error("cluster {cluster}: client configuration refused: {reason}")]
+    Config {
+        /// The cluster.
+        cluster: String,
+        /// The client library's words.
+        reason: String,
+    },
+    /// A `${env:…}` or `${file:…}` reference could not be resolved. The value is never shown.
+    #[error("cluster {cluster}: property {property} refers to {reference}, which cannot be read")]
+    Secret {
+        /// The cluster.
+        cluster: String,
+        /// The property.
+        property: String,
+        /// The reference, such as `${env:KAFKA_PW}`.
+        reference: String,
+    },
+}
+
+/// What kind of broker-side or client-side failure happened, as far as decisions depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FailureKind {
+    /// No broker answered in time.
+    Unreachable,
+    /// The message is larger than the client's or the topic's limit.
+    TooLarge,
+    /// The topic (or partition) does not exist on this cluster.
+    UnknownTopic,
+    /// Not allowed to do this.
+    Denied,
+    /// The broker refused the record for good (closed topic, invalid record, policy).
+    Rejected,
+    /// The client's own queue is full.
+    QueueFull,
+    /// The client is closing and gave the record up.
+    Purged,
+    /// The group moved on without this member (rebalance, generation, fencing).
+    Superseded,
+    /// The client has failed for good and must be replaced.
+    Fatal,
+    /// Anything else; may pass.
+    Other,
+}
+
+/// A failure in the engine: its kind, and the words of the client library.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{reason}")]
+pub struct EngineError {
+    /// What decisions depend on.
+    pub kind: FailureKind,
+    /// The client library's words, with its error code.
+    pub reason: String,
+}
+
+/// How a record handed over ended. Exactly one for each.
+#[derive(Debug, Clone)]
+pub enum Outcome {
+    /// The broker acknowledged it.
+    Delivered {
+        /// Partition.
+        partition: i32,
+        /// Offset, where the broker told.
+        offset: Option<i64>,
+        /// Timestamp in milliseconds since the Unix epoch, where known.
+        timestamp_ms: Option<i64>,
+    },
+    /// It certainly never was persisted: safe to send again.
+    NotSent(EngineError),
+    /// It may have been persisted.
+    Unknown(EngineError),
+}
+
+/// Learns how one record ended.
+pub trait Completion: Send {
+    /// Called exactly once, on the client's own thread: must not block.
+    fn complete(self: Box<Self>, outcome: Outcome);
+}
+
+/// A promise of exactly one [`Outcome`]. Dropped without one, it completes as [`Outcome::Unknown`], so that no sender
+/// ever waits for nothing.
+pub struct Ticket(Option<Box<dyn Completion>>);
+
+impl Ticket {
+    /// Wraps a completion.
+    pub fn new(completion: Box<dyn Completion>) -> Self {
+        Self(Some(completion))
+    }
+
+    /// Fulfils the promise.
+    pub fn complete(mut self, outcome: Outcome) {
+        if let Some(completion) = self.0.take() {
+            completion.complete(outcome);
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let Some(completion) = self.0.take() {
+            completion.complete(Outcome::Unknown(EngineError {
+                kind: FailureKind::Other,
+                reason: "the client dropped the record without a report".to_owned(),
+            }));
+        }
+    }
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ticket")
+    }
+}
+
+/// A record that was not taken: everything comes back.
+#[derive(Debug)]
+pub struct Refused {
+    /// Why.
+    pub error: EngineError,
+    /// The message, unchanged.
+    pub message: Message,
+    /// Its ticket, not completed.
+    pub ticket: Ticket,
+}
+
+/// A producer on one cluster, shared by many topics.
+pub trait ProducerClient: Send + Sync + fmt::Debug {
+    /// Hands a record over. Never blocks. Records of one partition are sent in the order of these calls.
+    ///
+    /// # Errors
+    /// [`Refused`] with the message and ticket when the client did not take it.
+    #[expect(clippy::result_large_err, reason = "the refused message goes back to its owner")]
+    fn produce(&self, topic: &TopicName, message: Message, ticket: Ticket) -> Result<(), Refused>;
+
+    /// Blocking: fetches metadata of a topic, so that its first record does not wait for it.
+    ///
+    /// # Errors
+    /// [`EngineError`] when the cluster is unreachable or the topic unknown on it.
+    fn warm(&self, topic: &TopicName, limit: Duration) -> Result<TopicInfo, EngineError>;
+
+    /// Records handed over and not yet reported.
+    fn outstanding(&self) -> usize;
+
+    /// The failure after which this client cannot work any more, if there was one.
+    fn fatal(&self) -> Option<EngineError>;
+
+    /// Blocking: sends what is queued, and at the limit gives the rest up. When it returns every ticket is completed.
+    /// The number given up. Idempotent.
+    fn close(&self, limit: Duration) -> usize;
+}
+
+/// A topic as its cluster knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicInfo {
+    /// Number of partitions.
+    pub partitions: i32,
+    /// Partitions without a leader now.
+    pub leaderless: Vec<i32>,
+    /// Smallest number of replicas of any partition.
+    pub replication: i32,
+}
+
+/// A record as it came from the broker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Partition.
+    pub partition: i32,
+    /// Offset.
+    pub offset: i64,
+    /// Payload; `None` is a tombstone.
+    pub payload: Option<Bytes>,
+    /// Key.
+    pub key: Option<Bytes>,
+    /// Headers, in order.
+    pub headers: Vec<Header>,
+    /// Timestamp in milliseconds since the Unix epoch, where the broker has one.
+    pub timestamp_ms: Option<i64>,
+}
+
+/// A committed position: the offset of the next message to handle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Position {
+    /// Partition.
+    pub partition: i32,
+    /// Offset of the next message to handle.
+    pub offset: i64,
+    /// Text kept with it; empty when none.
+    pub metadata: String,
+}
+
+/// Where a partition's reading starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// The oldest message still there.
+    Earliest,
+    /// The end.
+    Latest,
+    /// This offset.
+    At(i64),
+}
+
+/// The log of one partition: `[low, high)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogRange {
+    /// Offset of the oldest message still there.
+    pub low: i64,
+    /// High watermark: the offset that the next message will get.
+    pub high: i64,
+}
+
+/// Learns of assignments. Called inside [`ConsumerClient::poll`] and [`ConsumerClient::close`], on their thread.
+pub trait AssignmentListener: Send + Sync {
+    /// These partitions are given to this member; the answer tells where each starts. Partitions not answered for
+    /// start at their committed position, and without one as `auto.offset.reset` says. They are resumed after it.
+    fn assigned(&self, control: &dyn ConsumerControl, partitions: &[i32]) -> Vec<(i32, Start)>;
+
+    /// These partitions are taken away when this returns. `lost`: they are gone already and commits are in vain.
+    fn revoked(&self, control: &dyn ConsumerControl, partitions: &[i32], lost: bool);
+}
+
+/// Questions and orders that a consumer's own thread may give at any time, also inside [`AssignmentListener`] calls.
+pub trait ConsumerControl {
+    /// Stops delivery of these partitions; what was fetched ahead is dropped and fetched again. Partitions that are
+    /// not assigned are passed over.
+    fn pause(&self, partitions: &[i32]);
+
+    /// Starts delivery again.
+    fn resume(&self, partitions: &[i32]);
+
+    /// Moves the fetch position of an assigned partition.
+    ///
+    /// # Errors
+    /// [`EngineError`] when the partition is not assigned or the broker did not answer.
+    fn seek(&self, partition: i32, start: Start, limit: Duration) -> Result<(), EngineError>;
+
+    /// Blocking: commits these positions and waits for the broker's answer.
+    ///
+    /// # Errors
+    /// [`EngineError`]; with [`FailureKind::Superseded`] the group has moved on.
+    fn commit(&self, positions: &[Position]) -> Result<(), EngineError>;
+
+    /// Blocking: committed positions of the group; partitions without one are left out.
+    ///
+    /// # Errors
+    /// [`EngineError`] when the broker does not answer in time.
+    fn committed(&self, partitions: &[i32], limit: Duration) -> Result<Vec<Position>, EngineError>;
+
+    /// Blocking: the log of a partition, up to the high watermark.
+    ///
+    /// # Errors
+    /// [`EngineError`] when the broker does not answer in time.
+    fn log_range(&self, partition: i32, limit: Duration) -> Result<LogRange, EngineError>;
+
+    /// Blocking: number of partitions of the topic.
+    ///
+    /// # Errors
+    /// [`EngineError`] when the broker does not answer in time or the topic is unknown.
+    fn partition_count(&self, limit: Duration) -> Result<i32, EngineError>;
+}
+
+/// A member of a consumer group on one cluster, subscribed to one topic. Belongs to one thread.
+pub trait ConsumerClient: ConsumerControl + Send {
+    /// Waits up to `limit` for a first record, then takes what is there, up to `max`, into `into`. Must be called at
+    /// least once in `max.poll.interval.ms`, also while everything is paused.
+    ///
+    /// # Errors
+    /// [`EngineError`] for whatever the client reports; all but [`FailureKind::Fatal`] pass, keep polling.
+    fn poll(&mut self, limit: Duration, max: usize, into: &mut Vec<Record>) -> Result<(), EngineError>;
+
+    /// Blocking: leaves the group ([`AssignmentListener::revoked`] is called for what is held) and closes.
+    fn close(self: Box<Self>);
+}
+
+/// Questions to a cluster, and administration of its topics. All calls block up to their limit.
+pub trait ClusterAdmin: Send + Sync + fmt::Debug {
+    /// Kafka's own cluster id.
+    ///
+    /// # Errors
+    /// [`EngineError`] when no broker answers.
+    fn cluster_id(&self, limit: Duration) -> Result<String, EngineError>;
+
+    /// What the cluster knows of a topic; `None` when it does not exist.
+    ///
+    /// # Errors
+    /// [`EngineError`] when no broker answers.
+    fn topic(&self, topic: &TopicName, limit: Duration) -> Result<Option<TopicInfo>, EngineError>;
+
+    /// Creates a topic.
+    ///
+    /// # Errors
+    /// [`EngineError`] when it exists, the settings are refused, or no broker answers.
+    fn create_topic(&self, topic: &NewTopic, limit: Duration) -> Result<(), EngineError>;
+
+    /// Settings of a topic as they are in force.
+    ///
+    /// # Errors
+    /// [`EngineError`] when it does not exist or no broker answers.
+    fn topic_settings(
+        &self,
+        topic: &TopicName,
+        limit: Duration,
+    ) -> Result<std::collections::BTreeMap<String, String>, EngineError>;
+
+    /// The log of each partition, up to the high watermark.
+    ///
+    /// # Errors
+    /// [`EngineError`] when a partition has no leader or no broker answers.
+    fn log_ranges(&self, topic: &TopicName, limit: Duration) -> Result<Vec<LogRange>, EngineError>;
+
+    /// Committed positions of a group on a topic, without joining it.
+    ///
+    /// # Errors
+    /// [`EngineError`] when no broker answers.
+    fn committed(
+        &self,
+        group: &GroupName,
+        topic: &TopicName,
+        limit: Duration,
+    ) -> Result<Vec<Position>, EngineError>;
+}
+
+/// A topic to create.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewTopic {
+    /// Its name.
+    pub topic: TopicName,
+    /// Number of partitions, at least 1.
+    pub partitions: i32,
+    /// Replication factor; `None` is the broker's default.
+    pub replication: Option<i32>,
+    /// Topic settings, by Kafka's names.
+    pub settings: std::collections::BTreeMap<String, String>,
+}

@@ -1,0 +1,1 @@
+//! The Kafka adapter: librdkafka behind the engine port.

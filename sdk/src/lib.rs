@@ -1,0 +1,15 @@
+//! Use many Kafka clusters as one: send to a topic name, subscribe with a group name; the registry knows the cluster.
+
+pub mod admin;
+pub mod consumer;
+pub mod engine;
+pub mod kafka;
+mod message;
+pub mod producer;
+pub mod registry;
+pub mod routing;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use message::{Header, Message, Receipt};
+pub use zms_core::name::{ClusterName, GroupName, NameError, TopicName};

@@ -1,0 +1,1 @@
+//! Sending by topic name.

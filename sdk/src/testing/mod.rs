@@ -1,0 +1,1 @@
+//! For users' own tests: in-process Kafka clusters, an in-memory registry, guarantee checkers.

@@ -1,0 +1,2 @@
+//! zmsctl
+fn main() {}
