@@ -214,7 +214,7 @@ async fn settings_that_could_not_work_are_refused() {
         async move {
             admin
                 .set_cluster(&cluster("a"), |meta| {
-                    drop(meta.properties.insert(name.to_owned(), value.to_owned()))
+                    drop(meta.properties.insert(name.to_owned(), value.to_owned()));
                 })
                 .await
         }
@@ -230,7 +230,7 @@ async fn settings_that_could_not_work_are_refused() {
     );
     let tuned = admin
         .set_topic(&topic("orders"), Safety::Checked, |t| {
-            drop(t.producer.insert("acks".to_owned(), "0".to_owned()))
+            drop(t.producer.insert("acks".to_owned(), "0".to_owned()));
         })
         .await;
     assert!(matches!(tuned, Err(AdminError::Invalid { .. })), "{tuned:?}");
