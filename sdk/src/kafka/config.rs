@@ -75,7 +75,9 @@ impl Settings {
     /// Why librdkafka refused.
     pub(super) fn refused(&self, error: &KafkaError) -> OpenError {
         let reason = match error {
-            KafkaError::ClientConfig(_, words, property, _) if self.may_show(property) => words.clone(),
+            KafkaError::ClientConfig(_, words, property, _) if self.may_show(property) => {
+                format!("property {property}: {words}")
+            }
             KafkaError::ClientConfig(_, _, property, _) => {
                 format!("property {property} has an invalid value")
             }
