@@ -17,6 +17,8 @@ pub(super) struct Adoption {
     /// By path, the latest state adopted. Kept also for clusters not used any more: coming back to one must not bring
     /// back an older description.
     adopted: BTreeMap<String, Stamp>,
+    /// A move of the topic is running.
+    moving: bool,
     complaint: Option<Complaint>,
 }
 
@@ -42,10 +44,12 @@ impl Adoption {
     /// Compares node by node: a newer cluster node must not hide an older topic node.
     pub(super) fn judge(&self, resolution: &Resolution) -> Verdict {
         for (path, node) in &resolution.nodes {
-            let (Some(node), Some(adopted)) = (node, self.adopted.get(path)) else { continue };
-            if node.changed < adopted.changed {
+            let Some(adopted) = self.adopted.get(path) else { continue };
+            let changed = node.as_ref().map(|node| node.changed);
+            // The one node that need not exist is the migration record, and while a move runs nobody deletes it.
+            if changed.map_or(self.moving, |changed| changed < adopted.changed) {
                 let refusal = Refusal::Older { path: path.clone() };
-                return Verdict::Older(Complaint { refusal, changed: Some(node.changed) });
+                return Verdict::Older(Complaint { refusal, changed });
             }
         }
         let same = self.route.as_ref().is_some_and(|route| route.says_the_same(&resolution.route));
@@ -72,6 +76,7 @@ impl Adoption {
         let nodes = resolution.nodes.iter();
         self.adopted.extend(nodes.filter_map(|(path, node)| Some((path.clone(), stamp(node.as_ref()?)))));
         self.route = Some(resolution.route.clone());
+        self.moving = resolution.moving;
         self.complaint = None;
     }
 

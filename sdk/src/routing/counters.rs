@@ -26,7 +26,7 @@ pub(super) struct Counters {
     pub(super) adoptions: Counter,
     pub(super) stale_reads: Counter,
     pub(super) unreadable_nodes: Counter,
-    pub(super) deletions_in_use: Counter,
+    pub(super) missing_in_use: Counter,
     pub(super) failed_reads: Counter,
     pub(super) reconnects: Counter,
     pub(super) rereads: Counter,
@@ -43,8 +43,8 @@ pub(crate) struct RoutingCounters {
     pub(crate) stale_reads: u64,
     /// States of nodes that were not understood or not supported; the last good route stayed.
     pub(crate) unreadable_nodes: u64,
-    /// Times that an entry or cluster in use was found deleted; the last good route stayed.
-    pub(crate) deletions_in_use: u64,
+    /// Times that an entry in use, or the cluster it names, was found missing; the last good route stayed.
+    pub(crate) missing_in_use: u64,
     /// Readings that the registry did not answer.
     pub(crate) failed_reads: u64,
     /// Connections after the first.
@@ -65,7 +65,7 @@ impl Counters {
             adoptions: self.adoptions.value(),
             stale_reads: self.stale_reads.value(),
             unreadable_nodes: self.unreadable_nodes.value(),
-            deletions_in_use: self.deletions_in_use.value(),
+            missing_in_use: self.missing_in_use.value(),
             failed_reads: self.failed_reads.value(),
             reconnects: self.reconnects.value(),
             rereads: self.rereads.value(),

@@ -25,8 +25,8 @@ impl Interests {
     pub(super) fn retain(&mut self, id: EntryId, used: &BTreeSet<String>) {
         let Some(paths) = self.paths.get_mut(&id) else { return };
         let dropped: Vec<String> = paths.difference(used).cloned().collect();
+        paths.retain(|path| used.contains(path));
         for path in dropped {
-            paths.remove(&path);
             self.forget(id, &path);
         }
     }

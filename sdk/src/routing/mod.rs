@@ -7,6 +7,7 @@ mod config;
 mod counters;
 mod entry;
 mod error;
+mod first;
 mod interests;
 mod lease;
 mod reconcile;

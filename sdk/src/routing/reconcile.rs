@@ -3,11 +3,13 @@
 use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
-use tokio::time::Instant;
-use zms_core::route::Source;
+use zms_core::{
+    name::TopicName,
+    property::Dropped,
+    route::{ChangeId, Source},
+};
 
 use super::{
-    ResolveError,
     adoption::{Adoption, Verdict},
     chance::jittered,
     entry::Entry,
@@ -15,8 +17,7 @@ use super::{
     registration::{Registration, Standing},
     route::{Resolution, Route},
     router::Router,
-    snapshot::{Nodes, Saved, now_ms},
-    view::{self, NodeSource, Outcome, Viewer},
+    view::{self, NodeSource, Outcome, View, Viewer},
 };
 use crate::registry::port::{BoxFuture, Node, RegistryError, SessionState};
 
@@ -53,42 +54,6 @@ impl Router {
         }
     }
 
-    /// Waits for an entry's first adoption.
-    pub(super) async fn first_adoption(self: &Arc<Self>, entry: &Arc<Entry>) -> Result<(), ResolveError> {
-        let started = Instant::now();
-        let mut progress = entry.progress();
-        let mut stop = self.stop.subscribe();
-        let mut grace = Some(self.grace_end());
-        loop {
-            let now = progress.borrow_and_update().clone();
-            if now.route.is_some() {
-                return Ok(());
-            }
-            if self.is_closed() {
-                return Err(ResolveError::Closed);
-            }
-            if let Some(refusal) = now.refusal.as_ref().filter(|refusal| !refusal.may_pass()) {
-                return Err(refusal.error(&entry.subject, started.elapsed()));
-            }
-            tokio::select! {
-                biased;
-                _ = progress.changed() => {}
-                _ = stop.wait_for(|stopped| *stopped) => return Err(ResolveError::Closed),
-                () = sleep_until(grace) => {
-                    grace = None;
-                    if !now.answered {
-                        entry.update(|progress| progress.adopting = true);
-                        self.runtime.spawn(Arc::clone(self).adopt_offline(Arc::clone(entry)));
-                    }
-                }
-                // Once there is a route, how long it takes is up to whoever adopts it.
-                () = tokio::time::sleep_until(started + self.config.resolve_timeout), if !now.adopting => {
-                    return Err(timed_out(entry, started.elapsed()));
-                }
-            }
-        }
-    }
-
     /// One complete reading. An error says that the registry did not answer: nothing was adopted.
     async fn round(&self, entry: &Entry) -> Result<Round, RegistryError> {
         let session = *self.session.borrow();
@@ -98,7 +63,7 @@ impl Router {
         let standing = self.register(entry, session.epoch).await?;
         let reader = LiveNodes { router: self, entry };
         let viewer = Viewer { source: &reader, addresses: &self.config.addresses, origin: Source::Registry };
-        let (outcome, nodes) = view::read(&entry.subject, bound_topic(entry), viewer).await?;
+        let View { outcome, nodes, moving } = view::read(&entry.subject, bound_topic(entry), viewer).await?;
         let used: BTreeSet<String> = nodes.keys().cloned().collect();
         self.with_interests(entry, |interests| interests.retain(entry.id, &used));
         // A session that ended in between took the registration along: what was read after that must not be used.
@@ -113,7 +78,7 @@ impl Router {
                 Ok(Round::Settled)
             }
             Outcome::Route(_) if matches!(standing, Standing::NoParent) => Ok(Round::Again),
-            Outcome::Route(route) => self.adopt(entry, Resolution { route, nodes }).await,
+            Outcome::Route(route) => Ok(self.adopt(entry, &Resolution { route, nodes, moving }).await),
         }
     }
 
@@ -136,59 +101,34 @@ impl Router {
     }
 
     /// The one place where a route read from the registry takes effect.
-    async fn adopt(&self, entry: &Entry, resolution: Resolution) -> Result<Round, RegistryError> {
+    async fn adopt(&self, entry: &Entry, resolution: &Resolution) -> Round {
         let mut adoption = entry.adoption.lock().await;
-        let verdict = adoption.judge(&resolution);
+        if entry.is_retired() {
+            return Round::Settled;
+        }
+        let verdict = adoption.judge(resolution);
         if let Verdict::Older(complaint) = verdict {
             self.counters.stale_reads.add();
             self.complain(entry, &mut adoption, complaint);
-            return Ok(Round::Settled);
+            return Round::Settled;
         }
         // A node created anew has lost what stood below it.
-        if adoption.was_created_anew(&resolution, &entry.subject.path()) {
+        if adoption.was_created_anew(resolution, &entry.subject.path()) {
             entry.registration.lock().await.parent_was_deleted();
             adoption.forget_version(&entry.subject.path());
-            return Ok(Round::Again);
+            return Round::Again;
         }
         if verdict == Verdict::New && !self.push(entry, &resolution.route).await {
-            return Ok(Round::Settled);
+            return Round::Settled;
         }
-        adoption.adopted(&resolution);
+        adoption.adopted(resolution);
         self.in_force(entry, &resolution.route);
         self.snapshot.put(&resolution.nodes);
-        Ok(Round::Settled)
-    }
-
-    /// Adopts what the snapshot knows, unless the registry was faster. Dropped with the runtime only.
-    async fn adopt_offline(self: Arc<Self>, entry: Arc<Entry>) {
-        if let Some(resolution) = self.saved(&entry).await {
-            let mut adoption = entry.adoption.lock().await;
-            let is_first = adoption.judge(&resolution) == Verdict::New && adoption.is_empty();
-            if is_first && !entry.is_retired() && self.push(&entry, &resolution.route).await {
-                adoption.adopted(&resolution);
-                self.in_force(&entry, &resolution.route);
-            }
-        }
-        entry.update(|progress| progress.adopting = false);
-    }
-
-    async fn saved(&self, entry: &Entry) -> Option<Resolution> {
-        let saved = self.snapshot.saved().await?;
-        let origin = Source::Snapshot { written_at_ms: saved.written_at_ms };
-        let viewer = Viewer { source: &saved, addresses: &self.config.addresses, origin };
-        let (Outcome::Route(route), nodes) = view::read(&entry.subject, None, viewer).await.ok()? else {
-            return None;
-        };
-        let age = Duration::from_millis(now_ms().saturating_sub(saved.written_at_ms));
-        tracing::warn!(
-            entry = %entry.subject, cluster = %route.cluster(), ?age,
-            "the registry does not answer; the route comes from the snapshot on disk"
-        );
-        Some(Resolution { route, nodes })
+        Round::Settled
     }
 
     /// False when whoever adopts panicked: the route is not in force, and the next event tries again.
-    async fn push(&self, entry: &Entry, route: &Route) -> bool {
+    pub(super) async fn push(&self, entry: &Entry, route: &Route) -> bool {
         entry.update(|progress| progress.adopting = true);
         let pushed = AssertUnwindSafe(entry.subject.push(route)).catch_unwind().await;
         entry.update(|progress| progress.adopting = false);
@@ -205,7 +145,7 @@ impl Router {
         true
     }
 
-    fn in_force(&self, entry: &Entry, route: &Route) {
+    pub(super) fn in_force(&self, entry: &Entry, route: &Route) {
         entry.update(|progress| {
             progress.answered |= route.source() == Source::Registry;
             progress.route = Some(route.clone());
@@ -242,7 +182,9 @@ impl Router {
     fn count(&self, refusal: &Refusal, unused: bool) {
         match refusal {
             Refusal::Unreadable { .. } | Refusal::Unsupported { .. } => self.counters.unreadable_nodes.add(),
-            Refusal::Missing | Refusal::UnknownCluster { .. } if !unused => self.counters.deletions_in_use.add(),
+            Refusal::Missing | Refusal::UnknownCluster { .. } if !unused => {
+                self.counters.missing_in_use.add()
+            }
             Refusal::Missing | Refusal::UnknownCluster { .. } | Refusal::Older { .. } => {}
         }
     }
@@ -250,11 +192,14 @@ impl Router {
     /// A round that the registry did not answer. True when to try again by and by; without a connection the next one
     /// marks the entry.
     fn failed(&self, entry: &Entry, error: &RegistryError) -> bool {
-        entry.update(|progress| progress.silence = Some(error.to_string()));
+        let mut is_first = false;
+        entry.update(|progress| is_first = progress.silence.replace(error.to_string()).is_none());
         let connected = self.session.borrow().state == SessionState::Connected;
         if connected {
             self.counters.failed_reads.add();
-            tracing::debug!(entry = %entry.subject, %error, "the registry did not answer; trying again");
+            if is_first {
+                tracing::warn!(entry = %entry.subject, %error, "the registry did not answer; trying again");
+            }
         }
         connected
     }
@@ -284,38 +229,11 @@ impl NodeSource for LiveNodes<'_> {
     }
 }
 
-impl NodeSource for Saved {
-    fn node<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Option<Node>, RegistryError>> {
-        Box::pin(async move { Ok(self.nodes.get(path).cloned()) })
-    }
-
-    /// Was reported when it was read from the registry.
-    fn dropped(&self, _: &str, _: ChangeId, _: &[Dropped]) {}
-}
-
 /// The topic that a group was bound to when last read.
 fn bound_topic(entry: &Entry) -> Option<TopicName> {
     match &entry.progress().borrow().route {
         Some(Route::Group(route)) => Some(route.topic.clone()),
         _ => None,
-    }
-}
-
-fn timed_out(entry: &Entry, waited: Duration) -> ResolveError {
-    let progress = entry.progress();
-    let progress = progress.borrow();
-    if let Some(refusal) = &progress.refusal {
-        return refusal.error(&entry.subject, waited);
-    }
-    let silence = progress.silence.clone().unwrap_or_else(|| format!("no answer in {waited:?}"));
-    ResolveError::RegistryUnavailable { entry: entry.subject.to_string(), reason: silence }
-}
-
-/// Never, for `None`.
-async fn sleep_until(end: Option<Instant>) {
-    match end {
-        Some(end) => tokio::time::sleep_until(end).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -59,8 +59,8 @@ impl fmt::Display for Refusal {
             }
             Self::Older { path } => write!(
                 f,
-                "the registry answers with a {path} older than the one in use; if it was restored from a backup, \
-                 restart this process"
+                "the registry answers with a state of {path} older than the one in use; if it was restored from a \
+                 backup, restart this process"
             ),
         }
     }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::{RoutingConfig, chance::random, subject::Subject};
 use crate::registry::port::{Registry, RegistryError};
 
 /// One entry's registration. Made once per session; locked across the call, so that a registration under way and the
@@ -30,7 +31,13 @@ pub(super) enum Standing {
 }
 
 impl Registration {
-    pub(super) fn new(node: Option<(String, Bytes)>) -> Self {
+    /// The registration of a client of `subject`; its name stays the same across sessions.
+    pub(super) fn of(subject: &Subject, config: &RoutingConfig) -> Self {
+        let address = config.addresses.first().map_or("127.0.0.1", String::as_str);
+        let name =
+            format!("{address}||{}||{}||{}", config.instance, env!("CARGO_PKG_VERSION"), random() % 100_000);
+        let data = Bytes::from_static(br#"{"proto":0}"#);
+        let node = Some((format!("{}/{name}", subject.path()), data));
         Self { node, made_in: None, may_stand: false, left: false, complained: false }
     }
 
@@ -38,8 +45,13 @@ impl Registration {
     ///
     /// # Errors
     /// When the registry did not answer: nothing read after it may be used.
-    pub(super) async fn ensure(&mut self, registry: &dyn Registry, epoch: u64) -> Result<Standing, RegistryError> {
-        let Some((path, data)) = self.node.as_ref().filter(|_| !self.left && self.made_in != Some(epoch)) else {
+    pub(super) async fn ensure(
+        &mut self,
+        registry: &dyn Registry,
+        epoch: u64,
+    ) -> Result<Standing, RegistryError> {
+        let Some((path, data)) = self.node.as_ref().filter(|_| !self.left && self.made_in != Some(epoch))
+        else {
             return Ok(Standing::Good);
         };
         self.may_stand = true;

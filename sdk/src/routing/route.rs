@@ -15,6 +15,8 @@ pub(super) struct Resolution {
     pub(super) route: Route,
     /// All nodes read for it; `None` for one that does not exist and need not.
     pub(super) nodes: Nodes,
+    /// A move of the topic is running.
+    pub(super) moving: bool,
 }
 
 /// A topic's or a group's route.

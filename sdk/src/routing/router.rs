@@ -13,7 +13,10 @@ use tokio::{
     sync::{Semaphore, watch},
     time::Instant,
 };
-use zms_core::name::{GroupName, TopicName};
+use zms_core::{
+    name::{GroupName, TopicName},
+    route::ChangeId,
+};
 
 use super::{
     ResolveError, RoutingConfig,
@@ -50,6 +53,8 @@ pub(crate) struct Router {
     /// Since when there is no connection; short, a copy.
     down_since: Mutex<Option<Instant>>,
     pub(super) stop: watch::Sender<bool>,
+    /// Changes of cluster nodes whose left-out properties were logged; short.
+    reported: Mutex<BTreeMap<String, ChangeId>>,
 }
 
 #[derive(Default)]
@@ -76,6 +81,7 @@ impl Router {
             table: Mutex::default(),
             down_since: Mutex::new((at_start.state != SessionState::Connected).then(Instant::now)),
             stop: watch::Sender::new(false),
+            reported: Mutex::default(),
             registry,
             config,
         });
@@ -132,7 +138,10 @@ impl Router {
             self.snapshot.flush().await;
         };
         if tokio::time::timeout(limit, work).await.is_err() {
-            tracing::warn!(?limit, "leaving the registry took longer than allowed; the session's end does the rest");
+            tracing::warn!(
+                ?limit,
+                "leaving the registry took longer than allowed; the session's end does the rest"
+            );
         }
         self.stop.send_replace(true);
     }
@@ -142,7 +151,7 @@ impl Router {
     }
 
     fn open(self: &Arc<Self>, subject: Subject) -> Result<Lease, ResolveError> {
-        let registration = Registration::new(self.registration_of(&subject));
+        let registration = Registration::of(&subject, &self.config);
         let entry = {
             let mut table = self.table();
             if table.closed {
@@ -180,14 +189,24 @@ impl Router {
         since.unwrap_or_else(Instant::now) + self.config.offline_grace
     }
 
+    /// Whether what is wrong with this change of `path` was not logged before; many entries share a cluster.
+    pub(super) fn is_first_report(&self, path: &str, changed: ChangeId) -> bool {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        reported.insert(path.to_owned(), changed) != Some(changed)
+    }
+
     fn session_changed(&self, before: Session, now: Session) {
         let connected = now.state == SessionState::Connected;
         let mut down_since = self.down_since.lock().unwrap_or_else(PoisonError::into_inner);
         *down_since = if connected { None } else { down_since.or_else(|| Some(Instant::now())) };
         drop(down_since);
+        if before.state == SessionState::Connected && now.state == SessionState::Disconnected {
+            tracing::warn!("the registry is away; all routes stay as they are until it is back");
+        }
         if connected && now.connection != before.connection {
             if before.connection > 0 {
                 self.counters.reconnects.add();
+                tracing::info!(epoch = now.epoch, "connected to the registry again; reading everything anew");
             }
             self.mark_all();
         }
@@ -243,7 +262,8 @@ impl fmt::Debug for Router {
 /// Marks everything after each new connection and, behind the watches, now and then. Holds no strong reference while
 /// it waits, so that a router which nobody uses goes.
 async fn follow_session(router: Weak<Router>, mut session: watch::Receiver<Session>, mut seen: Session) {
-    let Some((mut stop, every)) = router.upgrade().map(|it| (it.stop.subscribe(), it.config.reread_every)) else {
+    let Some((mut stop, every)) = router.upgrade().map(|it| (it.stop.subscribe(), it.config.reread_every))
+    else {
         return;
     };
     let mut next_reread = Instant::now() + jittered(every);

@@ -39,12 +39,22 @@ impl Subject {
     /// Hands a route of this subject's kind over; ends when it is in force.
     pub(super) async fn push(&self, route: &Route) {
         match (self, route) {
-            (Self::Topic { sink, .. }, Route::Topic(route)) => Arc::clone(sink).adopt(Arc::clone(route)).await,
+            (Self::Topic { sink, .. }, Route::Topic(route)) => {
+                Arc::clone(sink).adopt(Arc::clone(route)).await
+            }
             (Self::Group { routes, .. }, Route::Group(route)) => {
                 let sender = routes.get_or_init(|| watch::channel(Arc::clone(route)).0);
                 sender.send_replace(Arc::clone(route));
             }
             _ => debug_assert!(false, "a subject is resolved to routes of its own kind"),
+        }
+    }
+
+    /// The path of its node.
+    pub(super) fn path(&self) -> String {
+        match self {
+            Self::Topic { topic, .. } => format!("/zms/topic/{topic}"),
+            Self::Group { group, .. } => format!("/zms/consumergroup/{group}"),
         }
     }
 

@@ -38,6 +38,16 @@ pub(super) enum Outcome {
     Changing,
 }
 
+/// A reading: its outcome, and what it rests on.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) outcome: Outcome,
+    /// All nodes read; `None` for one that does not exist.
+    pub(super) nodes: Nodes,
+    /// The migration record says that a move is running.
+    pub(super) moving: bool,
+}
+
 /// Who reads, and from where.
 #[derive(Clone, Copy)]
 pub(super) struct Viewer<'a> {
@@ -49,16 +59,15 @@ pub(super) struct Viewer<'a> {
 }
 
 /// Reads `subject`. `bound` is the topic that a group was bound to when last read; a wrong guess costs reads, no more.
-/// Comes with all nodes read.
 pub(super) async fn read(
     subject: &Subject,
     bound: Option<TopicName>,
     viewer: Viewer<'_>,
-) -> Result<(Outcome, Nodes), RegistryError> {
-    let mut reading = Reading { viewer, nodes: Nodes::new() };
+) -> Result<View, RegistryError> {
+    let mut reading = Reading { viewer, nodes: Nodes::new(), moving: false };
     let read = match subject {
-        Subject::Topic { topic, .. } => reading.topic(topic).await,
-        Subject::Group { group, .. } => reading.group(group, bound).await,
+        Subject::Topic { topic, .. } => reading.topic(topic, &subject.path()).await,
+        Subject::Group { group, .. } => reading.group(group, &subject.path(), bound).await,
     };
     let outcome = match read {
         Ok(Some(route)) => Outcome::Route(route),
@@ -66,12 +75,13 @@ pub(super) async fn read(
         Err(Stop::Refused(complaint)) => Outcome::Refused(complaint),
         Err(Stop::Failed(error)) => return Err(error),
     };
-    Ok((outcome, reading.nodes))
+    Ok(View { outcome, nodes: reading.nodes, moving: reading.moving })
 }
 
 struct Reading<'a> {
     viewer: Viewer<'a>,
     nodes: Nodes,
+    moving: bool,
 }
 
 /// Why a reading ends early.
@@ -87,10 +97,9 @@ impl From<RegistryError> for Stop {
 }
 
 impl Reading<'_> {
-    async fn topic(&mut self, topic: &TopicName) -> Result<Option<Route>, Stop> {
+    async fn topic(&mut self, topic: &TopicName, path: &str) -> Result<Option<Route>, Stop> {
         let record = self.record(topic).await?;
-        let path = topic_path(topic);
-        let meta = self.parsed(&path, TopicMeta::parse).await?.ok_or_else(missing)?;
+        let meta = self.parsed(path, TopicMeta::parse).await?.ok_or_else(missing)?;
         let Target { cluster, traffic } = topic_target(record.as_ref(), &meta, self.viewer.addresses);
         let cluster = self.cluster(cluster).await?;
         Ok(Some(Route::Topic(Arc::new(TopicRoute {
@@ -105,19 +114,23 @@ impl Reading<'_> {
 
     /// The record belongs to the topic, and which that is the group's node says: read it to learn that, then again in
     /// its place behind the record.
-    async fn group(&mut self, group: &GroupName, bound: Option<TopicName>) -> Result<Option<Route>, Stop> {
-        let path = group_path(group);
+    async fn group(
+        &mut self,
+        group: &GroupName,
+        path: &str,
+        bound: Option<TopicName>,
+    ) -> Result<Option<Route>, Stop> {
         let bound = match bound {
             Some(topic) => topic,
-            None => self.parsed(&path, GroupMeta::parse).await?.ok_or_else(missing)?.topic,
+            None => self.parsed(path, GroupMeta::parse).await?.ok_or_else(missing)?.topic,
         };
         let mut record = self.record(&bound).await?;
-        let mut meta = self.parsed(&path, GroupMeta::parse).await?.ok_or_else(missing)?;
+        let mut meta = self.parsed(path, GroupMeta::parse).await?.ok_or_else(missing)?;
         if meta.topic != bound {
             self.nodes.clear();
             let now_bound = meta.topic;
             record = self.record(&now_bound).await?;
-            meta = self.parsed(&path, GroupMeta::parse).await?.ok_or_else(missing)?;
+            meta = self.parsed(path, GroupMeta::parse).await?.ok_or_else(missing)?;
             if meta.topic != now_bound {
                 return Ok(None);
             }
@@ -138,7 +151,9 @@ impl Reading<'_> {
     }
 
     async fn record(&mut self, topic: &TopicName) -> Result<Option<MigrationRecord>, Stop> {
-        self.parsed(&migration_path(topic), MigrationRecord::parse).await
+        let record = self.parsed(&migration_path(topic), MigrationRecord::parse).await?;
+        self.moving = record.as_ref().is_some_and(MigrationRecord::is_running);
+        Ok(record)
     }
 
     async fn cluster(&mut self, cluster: ClusterName) -> Result<Arc<ClusterSpec>, Stop> {
@@ -148,7 +163,8 @@ impl Reading<'_> {
             return Err(Stop::Refused(Complaint { refusal, changed: None }));
         };
         let changed = self.changed(&path).unwrap_or_default();
-        let described = cluster_spec(&cluster, &meta, changed).map_err(|fault| cluster_fault(&path, changed, fault))?;
+        let described =
+            cluster_spec(&cluster, &meta, changed).map_err(|fault| cluster_fault(&path, changed, fault))?;
         if !described.dropped.is_empty() {
             self.viewer.source.dropped(&path, changed, &described.dropped);
         }
@@ -192,14 +208,6 @@ fn cluster_fault(path: &str, changed: ChangeId, fault: ClusterFault) -> Stop {
         fault => Refusal::Unreadable { path: path.to_owned(), reason: fault.to_string() },
     };
     Stop::Refused(Complaint { refusal, changed: Some(changed) })
-}
-
-pub(super) fn topic_path(topic: &TopicName) -> String {
-    format!("/zms/topic/{topic}")
-}
-
-pub(super) fn group_path(group: &GroupName) -> String {
-    format!("/zms/consumergroup/{group}")
 }
 
 fn migration_path(topic: &TopicName) -> String {

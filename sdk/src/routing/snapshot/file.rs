@@ -75,7 +75,8 @@ fn is_ours(bytes: &[u8]) -> bool {
 
 fn encode(registry: &str, now_ms: u64, nodes: &BTreeMap<String, Node>) -> Vec<u8> {
     let nodes: Map<String, Value> = nodes.iter().map(encode_node).collect();
-    let body = json!({"schema": SCHEMA, "registry": registry, "writtenAtMs": now_ms, "nodes": nodes}).to_string();
+    let body =
+        json!({"schema": SCHEMA, "registry": registry, "writtenAtMs": now_ms, "nodes": nodes}).to_string();
     // The body's own opening brace gives way to the head.
     format!("{HEAD},{}", &body[1..]).into_bytes()
 }

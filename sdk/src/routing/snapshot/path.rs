@@ -5,7 +5,8 @@ use std::path::PathBuf;
 /// `$ZMS_STATE_DIR`, else `$XDG_STATE_HOME/zms`, else `$HOME/.local/state/zms`; in it one file per registry. `None`
 /// when the environment names no such directory.
 pub(crate) fn default_path(connect: &str) -> Option<PathBuf> {
-    let directory = directory(|name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from))?;
+    let directory =
+        directory(|name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from))?;
     Some(directory.join(format!("registry-{}.json", fingerprint(connect))))
 }
 
