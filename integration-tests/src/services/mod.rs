@@ -2,10 +2,14 @@
 
 mod error;
 mod install;
+mod kafka;
 pub(crate) mod port;
 mod process;
+mod shared;
 mod zookeeper;
 
 pub use error::ServiceError;
 pub use install::{Availability, availability, require_services};
+pub use kafka::{Broker, KafkaBuilder, KafkaCluster};
+pub use shared::Shared;
 pub use zookeeper::ZooKeeperServer;
