@@ -140,7 +140,7 @@ mod tests {
 
     fn full(total: usize) -> Admission<&'static str> {
         let mut admission = Admission::new(total);
-        admission.take(total).unwrap();
+        assert_eq!(admission.take(total), Ok(()));
         admission
     }
 

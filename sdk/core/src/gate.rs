@@ -7,7 +7,7 @@
 //! count.
 
 #[cfg(loom)]
-use loom::sync::atomic::{AtomicUsize, Ordering};
+use ::loom::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -112,7 +112,7 @@ mod tests {
 
 #[cfg(all(test, loom))]
 mod loom {
-    use loom::{
+    use ::loom::{
         sync::{Arc, atomic::AtomicBool},
         thread,
     };
