@@ -3,7 +3,7 @@
 //! Adapters translate and decide nothing. Calls marked *blocking* may wait up to their limit and belong on threads of
 //! their own, never on an async worker.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{any::Any, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use zms_core::{
@@ -142,8 +142,8 @@ pub enum Outcome {
     Unknown(EngineError),
 }
 
-/// Learns how one record ended.
-pub trait Completion: Send {
+/// Learns how one record ended. Whoever made the ticket gets its own type back from [`Ticket::into_completion`].
+pub trait Completion: Any + Send {
     /// Called exactly once, on the client's own thread: must not block.
     fn complete(self: Box<Self>, outcome: Outcome);
 }
@@ -163,6 +163,11 @@ impl Ticket {
         if let Some(completion) = self.0.take() {
             completion.complete(outcome);
         }
+    }
+
+    /// Takes the promise back: for whoever gets its record back in [`Refused`] and tries another client.
+    pub fn into_completion(mut self) -> Option<Box<dyn Completion>> {
+        self.0.take()
     }
 }
 
