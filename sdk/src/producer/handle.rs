@@ -26,7 +26,7 @@ use crate::{
 /// the old cluster stopped answering meanwhile (logged and counted).
 #[derive(Clone)]
 pub struct Producer {
-    topic: Arc<Topic>,
+    pub(super) topic: Arc<Topic>,
 }
 
 /// Counted for each message beside its data: what it costs in the client's queues.

@@ -105,6 +105,11 @@ impl Producers {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn buffer_total(&self) -> usize {
+        self.core.buffer.total()
+    }
+
     async fn shut_down(&self, deadline: Instant, limit: Duration) -> usize {
         self.seal();
         // Held sends may wait for their route for most of the time; the rest is for the flush.
