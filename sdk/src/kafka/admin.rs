@@ -17,7 +17,7 @@ use rdkafka::{
     client::{Client, DefaultClientContext},
     consumer::{BaseConsumer, DefaultConsumerContext},
     error::{KafkaError, KafkaResult, RDKafkaErrorCode},
-    metadata::MetadataTopic,
+    metadata::{MetadataPartition, MetadataTopic},
 };
 use zms_core::{
     name::{GroupName, TopicName},
@@ -179,7 +179,7 @@ fn info(topic: &MetadataTopic) -> TopicInfo {
     let replicas = partitions.iter().map(|it| i32::try_from(it.replicas().len()).unwrap_or(i32::MAX));
     TopicInfo {
         partitions: i32::try_from(partitions.len()).unwrap_or(i32::MAX),
-        leaderless: partitions.iter().filter(|it| it.leader() < 0).map(|it| it.id()).collect(),
+        leaderless: partitions.iter().filter(|it| it.leader() < 0).map(MetadataPartition::id).collect(),
         replication: replicas.min().unwrap_or(0),
     }
 }

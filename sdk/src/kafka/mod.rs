@@ -17,7 +17,8 @@ pub(crate) mod native;
 mod producer;
 mod record;
 mod secret;
-#[cfg(all(test, feature = "testing"))]
+#[cfg(test)]
+#[cfg(feature = "testing")]
 mod tests;
 
 use std::sync::Arc;

@@ -214,14 +214,13 @@ fn milliseconds(limit: Duration) -> i32 {
 
 /// Sends a record as a client in another language may: its only header's name need not be text.
 #[cfg(all(test, feature = "testing"))]
-pub(super) fn send_foreign<C: ClientContext>(client: &Client<C>, topic: &CStr, name: &[u8]) -> bool {
+pub(super) fn send_foreign<C: ClientContext>(client: &Client<C>, topic: &CStr, name: &[u8; 2]) -> bool {
     use sys::rd_kafka_vtype_t as Tag;
-    let length = isize::try_from(name.len()).unwrap();
     // SAFETY: the handle is alive; strings live through the call and are copied; the list of tagged arguments ends with
     // END; headers given over belong to the client when the call succeeds.
     unsafe {
         let headers = sys::rd_kafka_headers_new(1);
-        sys::rd_kafka_header_add(headers, name.as_ptr().cast(), length, b"v".as_ptr().cast(), 1);
+        sys::rd_kafka_header_add(headers, name.as_ptr().cast(), 2, b"v".as_ptr().cast(), 1);
         let result = sys::rd_kafka_producev(
             client.native_ptr(),
             Tag::RD_KAFKA_VTYPE_TOPIC,
