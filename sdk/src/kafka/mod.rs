@@ -12,6 +12,7 @@ mod config;
 mod consumer;
 mod control;
 mod error;
+mod log_range;
 mod logging;
 pub(crate) mod native;
 mod producer;
