@@ -171,7 +171,7 @@ impl Clients {
                 Ok(Ok(count)) => given_up += count,
                 Ok(Err(error)) => tracing::error!(%error, "closing a producer client failed"),
                 Err(_) => {
-                    tracing::error!("a producer client overran its deadline and closes in the background")
+                    tracing::error!("a producer client overran its deadline and closes in the background");
                 }
             }
         }
@@ -251,7 +251,7 @@ impl Lease {
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        self.user.0.has_failed()
+        self.user.0.failed.load(Ordering::Acquire)
     }
 }
 

@@ -1,6 +1,6 @@
 //! How sending is set up.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use super::profile::{ProducerConfigError, Profile, Settings, Wish};
 
@@ -131,7 +131,7 @@ impl ProducerOptions {
         if let Some(refused) = self.refused.take() {
             return Err(refused);
         }
-        let settings = self.wish.settle(self.share())?;
+        let settings = self.wish.settle(&BTreeMap::new(), self.share())?;
         Ok(ProducerConfig { options: self, settings })
     }
 

@@ -110,7 +110,6 @@ impl Profile {
             Self::Throughput => &[
                 ("acks", "all"),
                 ("batch.num.messages", "100000"),
-                ("batch.size", "1000000"),
                 ("compression.type", "lz4"),
                 ("enable.idempotence", "true"),
                 ("linger.ms", "50"),
@@ -160,24 +159,29 @@ impl Wish {
                         .ok_or_else(|| invalid(name, value, "a duration such as 20ms or 5s"))?;
                     wish.set(property, &duration.as_millis().to_string())?;
                 }
+                // librdkafka's own names; which of them a registry may set was decided when the node was read.
+                None if name.contains('.') || name == "partitioner" => wish.set(name, value)?,
                 None => unknown(name),
             }
         }
         Ok(wish)
     }
 
-    /// Settles what this comes to, with `share`, the bytes that one topic may have in the send buffer.
-    pub(super) fn settle(&self, share: usize) -> Result<Settings, ProducerConfigError> {
+    /// Settles what this comes to over the properties of a cluster, with `share`, the bytes that one topic may have in
+    /// the send buffer.
+    pub(super) fn settle(
+        &self,
+        cluster: &BTreeMap<String, String>,
+        share: usize,
+    ) -> Result<Settings, ProducerConfigError> {
         let mut all: BTreeMap<String, String> =
             self.profile.properties().iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         all.extend(self.properties.clone());
-        let numbers = Numbers::read(&all)?;
+        let numbers = Numbers::read(|name| all.get(name).or_else(|| cluster.get(name)))?;
         numbers.check(share)?;
         if self.profile != Profile::Custom {
             check_idempotence(&all)?;
         }
-        // Java's default, so that services in either language put a key on the same partition.
-        all.entry("partitioner".to_owned()).or_insert_with(|| "murmur2_random".to_owned());
         // The send buffer is the only valve: librdkafka's own limits lie beyond anything that passes it.
         all.insert("queue.buffering.max.messages".to_owned(), "0".to_owned());
         all.insert("queue.buffering.max.kbytes".to_owned(), i32::MAX.to_string());
@@ -197,13 +201,10 @@ enum Kind {
 
 /// Names of a topic's overrides in the registry, and the properties that they stand for.
 const OVERRIDES: &[(&str, &str, Kind)] = &[
-    ("acks", "acks", Kind::Text),
     ("batchSize", "batch.size", Kind::Text),
     ("compression", "compression.type", Kind::Text),
     ("deliveryTimeout", "message.timeout.ms", Kind::Duration),
     ("linger", "linger.ms", Kind::Duration),
-    ("maxMessageSize", "message.max.bytes", Kind::Text),
-    ("requestTimeout", "request.timeout.ms", Kind::Duration),
 ];
 
 const RESERVED: &[(&str, &str)] = &[
@@ -241,8 +242,8 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn read(properties: &BTreeMap<String, String>) -> Result<Self, ProducerConfigError> {
-        let number = |name: &str, default: u64| match properties.get(name) {
+    fn read<'a>(value: impl Fn(&str) -> Option<&'a String>) -> Result<Self, ProducerConfigError> {
+        let number = |name: &str, default: u64| match value(name) {
             None => Ok(default),
             // librdkafka takes fractions of a millisecond for the linger.
             Some(text) => text
@@ -357,7 +358,9 @@ mod tests {
     }
 
     fn settle(entries: &[(&str, &str)]) -> Result<Settings, ProducerConfigError> {
-        Wish::default().with_overrides(&overrides(entries), |name| panic!("unknown {name}"))?.settle(SHARE)
+        Wish::default()
+            .with_overrides(&overrides(entries), |name| panic!("unknown {name}"))?
+            .settle(&BTreeMap::new(), SHARE)
     }
 
     fn property<'a>(settings: &'a Settings, name: &str) -> Option<&'a str> {
@@ -365,11 +368,10 @@ mod tests {
     }
 
     #[test]
-    fn the_default_is_durable_and_partitions_as_java_does() {
+    fn the_default_is_durable() {
         let settings = settle(&[]).unwrap();
         assert_eq!(property(&settings, "acks"), Some("all"));
         assert_eq!(property(&settings, "enable.idempotence"), Some("true"));
-        assert_eq!(property(&settings, "partitioner"), Some("murmur2_random"));
         assert_eq!(settings.delivery_timeout, Duration::from_secs(30));
     }
 
@@ -387,7 +389,7 @@ mod tests {
         assert_eq!(settle(&[("linger", "5ms")]).unwrap(), settle(&[]).unwrap());
         let mut wish = Wish::default();
         wish.set("queue.buffering.max.ms", "20").unwrap();
-        assert_eq!(wish.settle(SHARE).unwrap(), settle(&[("linger", "20ms")]).unwrap());
+        assert_eq!(wish.settle(&BTreeMap::new(), SHARE).unwrap(), settle(&[("linger", "20ms")]).unwrap());
     }
 
     #[test]
@@ -395,15 +397,21 @@ mod tests {
         let error = |entries: &[(&str, &str)]| settle(entries).unwrap_err().to_string();
         let text = error(&[("linger", "40s")]);
         assert!(text.contains("40000 ms") && text.contains("30000 ms"), "{text}");
-        let text = error(&[("requestTimeout", "30s")]);
+        let text = error(&[("request.timeout.ms", "30000")]);
         assert!(text.contains("30005 ms") && text.contains("30000 ms"), "{text}");
         let text = error(&[("batchSize", "2000000")]);
         assert!(text.contains("2000000 bytes") && text.contains("1000000 bytes"), "{text}");
-        let text = error(&[("maxMessageSize", "99000000")]);
+        let text = error(&[("message.max.bytes", "99000000")]);
         assert!(text.contains("99000000 bytes") && text.contains("16777216 bytes"), "{text}");
-        let text = error(&[("acks", "1")]);
-        assert!(text.contains("acks is 1"), "{text}");
-        assert!(settle(&[("profile", "custom"), ("acks", "1")]).is_ok());
+        let text = error(&[("max.in.flight", "10")]);
+        assert!(text.contains("is 10") && text.contains("1 to 5"), "{text}");
+        assert!(settle(&[("profile", "custom"), ("max.in.flight", "10")]).is_ok());
+        let mut wish = Wish::default();
+        wish.set("acks", "1").unwrap();
+        assert!(matches!(
+            wish.settle(&BTreeMap::new(), SHARE),
+            Err(ProducerConfigError::Conflict { left: "acks", .. })
+        ));
     }
 
     #[test]
@@ -416,12 +424,21 @@ mod tests {
     }
 
     #[test]
+    fn limits_of_the_cluster_are_taken_into_account() {
+        let cluster = overrides(&[("message.max.bytes", "3000000")]);
+        let settings = Wish::default().settle(&cluster, SHARE).unwrap();
+        assert_eq!(settings.max_message, 3_000_000);
+        assert_eq!(property(&settings, "message.max.bytes"), None, "the cluster's own property says it");
+        assert!(Wish::default().settle(&cluster, 2_000_000).is_err());
+    }
+
+    #[test]
     fn unknown_overrides_are_named_and_passed_over() {
         let mut named = Vec::new();
         let found = overrides(&[("lingr", "5ms"), ("linger", "7ms")]);
         let wish = Wish::default().with_overrides(&found, |name| named.push(name.to_owned())).unwrap();
         assert_eq!(named, ["lingr"]);
-        assert_eq!(wish.settle(SHARE).unwrap().linger, Duration::from_millis(7));
+        assert_eq!(wish.settle(&BTreeMap::new(), SHARE).unwrap().linger, Duration::from_millis(7));
     }
 
     #[test]

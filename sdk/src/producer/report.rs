@@ -162,7 +162,8 @@ impl Sent {
     }
 }
 
-fn with_age(error: EngineError, accepted: Instant) -> EngineError {
+fn with_age(mut error: EngineError, accepted: Instant) -> EngineError {
     let age = Duration::from_millis(u64::try_from(accepted.elapsed().as_millis()).unwrap_or(u64::MAX));
-    EngineError { reason: format!("{} (after {age:?})", error.reason), ..error }
+    error.reason = format!("{} (after {age:?})", error.reason);
+    error
 }

@@ -179,13 +179,10 @@ impl Topic {
 
     fn settings(&self, route: &TopicRoute) -> Result<Settings, ProducerConfigError> {
         let config = &self.core.config;
-        if route.producer.is_empty() {
-            return Ok(config.settings.clone());
-        }
         let wish = config.options.wish.with_overrides(&route.producer, |name| {
             tracing::warn!(topic = %self.name, name, "the registry has a producer setting that is not known; passed over");
         })?;
-        wish.settle(config.options.share())
+        wish.settle(&route.cluster.properties, config.options.share())
     }
 
     /// The topic's use of a client: the present one, if it is the same client.

@@ -177,6 +177,10 @@ impl Topic {
 
     /// Hands a message to the client of the route. It comes back when that client cannot be used any more; the topic
     /// is held then.
+    #[expect(
+        clippy::result_large_err,
+        reason = "the message goes on to wait; boxing it would cost every send"
+    )]
     fn hand_over(self: &Arc<Self>, in_flight: InFlight, parcel: Parcel) -> Result<(), Parcel> {
         let Some(active) = self.active.load_full() else {
             // An open gate has a route; without one there is only waiting.

@@ -23,7 +23,6 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(super) struct Delivered {
     pub(super) cluster: String,
-    pub(super) topic: String,
     pub(super) message: Message,
 }
 
@@ -46,6 +45,7 @@ pub(super) struct FakeCluster {
     /// The next records are refused with these.
     pub(super) refusals: Mutex<VecDeque<EngineError>>,
     clients: Mutex<Vec<Weak<FakeClient>>>,
+    warmed: Mutex<Vec<String>>,
     pub(super) closed: AtomicUsize,
 }
 
@@ -72,6 +72,7 @@ impl FakeEngine {
                 dead: AtomicBool::new(false),
                 refusals: Mutex::default(),
                 clients: Mutex::default(),
+                warmed: Mutex::default(),
                 closed: AtomicUsize::new(0),
             })
         };
@@ -89,7 +90,9 @@ impl FakeEngine {
     /// Reports whatever living clusters have.
     pub(super) fn pump(&self) {
         let clusters: Vec<_> = lock(&self.clusters).values().cloned().collect();
-        clusters.iter().for_each(|cluster| cluster.pump());
+        for cluster in clusters {
+            cluster.pump();
+        }
     }
 }
 
@@ -103,8 +106,7 @@ impl FakeCluster {
     /// Ends the oldest record of each client by an outcome.
     pub(super) fn report_first(&self, outcome: &Outcome) {
         for client in self.clients() {
-            let first = lock(&client.queue).pop_front();
-            if let Some((_, _, ticket)) = first {
+            if let Some((_, _, ticket)) = client.next() {
                 client.report(ticket, outcome.clone());
             }
         }
@@ -120,6 +122,10 @@ impl FakeCluster {
         }
     }
 
+    pub(super) fn warmed(&self) -> Vec<String> {
+        lock(&self.warmed).clone()
+    }
+
     pub(super) fn closed(&self) -> usize {
         self.closed.load(Ordering::SeqCst)
     }
@@ -131,18 +137,19 @@ impl FakeCluster {
 
 impl FakeClient {
     fn deliver_all(&self) {
-        while let Some((topic, message, ticket)) = {
-            let next = lock(&self.queue).pop_front();
-            next
-        } {
+        while let Some((_, message, ticket)) = self.next() {
             let cluster = self.cluster.name.clone();
             let offset = {
                 let mut log = lock(&self.cluster.log);
-                log.push(Delivered { cluster, topic: topic.to_string(), message });
+                log.push(Delivered { cluster, message });
                 i64::try_from(log.len()).ok()
             };
             self.report(ticket, Outcome::Delivered { partition: 0, offset, timestamp_ms: None });
         }
+    }
+
+    fn next(&self) -> Option<(TopicName, Message, Ticket)> {
+        lock(&self.queue).pop_front()
     }
 
     fn report(&self, ticket: Ticket, outcome: Outcome) {
@@ -203,7 +210,8 @@ impl ProducerClient for FakeClient {
         Ok(())
     }
 
-    fn warm(&self, _: &TopicName, limit: Duration) -> Result<TopicInfo, EngineError> {
+    fn warm(&self, topic: &TopicName, limit: Duration) -> Result<TopicInfo, EngineError> {
+        lock(&self.cluster.warmed).push(topic.to_string());
         if self.cluster.dead.load(Ordering::SeqCst) {
             return Err(failure(FailureKind::Unreachable, &format!("no answer in {limit:?}")));
         }

@@ -9,6 +9,7 @@ use super::*;
 use crate::{
     engine::port::{FailureKind, Outcome},
     producer::{SendOutcome, tests::fake::failure},
+    routing::ResolveError,
 };
 
 #[tokio::test(start_paused = true)]
@@ -170,6 +171,26 @@ async fn a_dead_cluster_leaves_room_for_the_topics_of_others() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_name_that_leads_nowhere_gives_the_message_back() {
+    let source = ResolveError::UnknownTopic { topic: "ordes".to_owned(), waited: Duration::from_secs(3) };
+    let error = SendError::unresolved("ordes", source, message("1"));
+    assert_eq!((error.topic(), error.outcome()), ("ordes", SendOutcome::NotSent));
+    assert!(error.to_string().contains("zmsctl topic add ordes"), "{error}");
+    assert_eq!(error.into_message(), Some(message("1")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn warming_asks_the_cluster_and_bears_its_silence() {
+    let bench = Bench::new();
+    let producer = bench.producer("orders", "a").await;
+    let a = bench.engine.cluster("a");
+    producer.warm().await;
+    a.dead.store(true, Ordering::SeqCst);
+    producer.warm().await;
+    assert_eq!(a.warmed(), ["orders", "orders"]);
+}
+
 #[derive(Debug, Clone)]
 enum Op {
     Send(usize),
@@ -197,7 +218,7 @@ const CLUSTERS: [&str; 3] = ["a", "b", "c"];
 
 /// Runs a history; whatever it was, each send not aborted has one result, and everything is returned.
 async fn run(ops: Vec<Op>) {
-    let bench = Bench::with(ProducerOptions::new().buffer(2_000_000 * 2));
+    let bench = Bench::with(ProducerOptions::new().buffer(4_000_000));
     let producer = bench.producer("orders", "a").await;
     let mut tasks = std::collections::VecDeque::new();
     let adoptions = Mutex::new(Vec::new());
@@ -219,7 +240,9 @@ async fn run(ops: Vec<Op>) {
                     1 => Outcome::NotSent(error),
                     _ => Outcome::Unknown(error),
                 };
-                CLUSTERS.iter().for_each(|name| bench.engine.cluster(name).report_first(&outcome));
+                for name in CLUSTERS {
+                    bench.engine.cluster(name).report_first(&outcome);
+                }
             }
             Op::Adopt(n) => adopt(route("orders", CLUSTERS[usize::from(n)])),
             Op::Hold => adopt(held("orders", "a")),
