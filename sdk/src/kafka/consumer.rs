@@ -202,14 +202,14 @@ impl Membership {
     fn revoke(
         &self,
         consumer: &BaseConsumer<Self>,
-        list: &TopicPartitionList,
+        taken: &TopicPartitionList,
         partitions: &[i32],
     ) -> KafkaResult<()> {
         let control = Control::new(consumer, &self.topic);
         let lost = consumer.assignment_lost();
         self.asked(partitions, || self.listener.revoked(&control, partitions, lost));
         match consumer.rebalance_protocol() {
-            RebalanceProtocol::Cooperative => consumer.incremental_unassign(list),
+            RebalanceProtocol::Cooperative => consumer.incremental_unassign(taken),
             RebalanceProtocol::Eager | RebalanceProtocol::None => consumer.unassign(),
         }
     }

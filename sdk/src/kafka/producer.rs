@@ -118,7 +118,7 @@ impl KafkaProducer {
         self.counters.outstanding.fetch_add(1, Ordering::SeqCst);
         native.send(record).map_err(|(error, record)| {
             self.counters.outstanding.fetch_sub(1, Ordering::SeqCst);
-            Failed { error: translated(&error), ticket: unwrapped(record.delivery_opaque) }
+            Failed { error: translated(&error), ticket: unwrapped(*record.delivery_opaque) }
         })
     }
 
@@ -219,7 +219,7 @@ fn native_headers(headers: &[Header]) -> Option<OwnedHeaders> {
 }
 
 /// The mutex only makes the ticket shareable, which the client library demands of what it carries; nobody locks it.
-fn unwrapped(carried: Box<Mutex<Ticket>>) -> Ticket {
+fn unwrapped(carried: Mutex<Ticket>) -> Ticket {
     carried.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -253,7 +253,7 @@ impl ProducerContext for Reports {
     fn delivery(&self, result: &DeliveryResult<'_>, carried: Self::DeliveryOpaque) {
         let outcome = self.outcome(result);
         // A panic here would leave the other reports of this event unserved.
-        if catch_unwind(AssertUnwindSafe(|| unwrapped(carried).complete(outcome))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| unwrapped(*carried).complete(outcome))).is_err() {
             self.log.note("completion panicked", "a completion of a record panicked");
         }
         self.counters.outstanding.fetch_sub(1, Ordering::SeqCst);

@@ -126,7 +126,7 @@ fn a_refused_record_is_the_same_when_it_is_sent_again() {
     let producer = producer(&cluster, &limit);
     cluster.all_brokers_down().unwrap();
     let outcomes = Outcomes::new();
-    producer.produce(&topic("orders"), Message::new("first"), outcomes.ticket(0)).unwrap();
+    producer.produce(&topic("orders"), Message::new("first").partition(0), outcomes.ticket(0)).unwrap();
     let message = Message::tombstone("key")
         .header("b", "1")
         .null_header("a")
