@@ -8,6 +8,7 @@
 //! moment, and appear in no log, error or `Debug` text.
 
 mod admin;
+mod batch;
 mod config;
 mod consumer;
 mod control;
