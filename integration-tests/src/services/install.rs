@@ -69,10 +69,13 @@ pub(crate) fn run_directory(server: &str) -> Result<PathBuf, ServiceError> {
     unreachable!("a free number is found first")
 }
 
-/// The class path of the servers, fetched on first use and after each change of the pom.
+/// The class path of the servers and of Java's Kafka client, fetched on first use and after each change of the pom.
 ///
 /// Test processes run in parallel: the first one fetches under a file lock, the others wait for it.
-pub(crate) fn class_path() -> Result<String, ServiceError> {
+///
+/// # Errors
+/// When Maven is missing or fails.
+pub fn java_class_path() -> Result<String, ServiceError> {
     static FETCHED: OnceLock<()> = OnceLock::new();
     let lib = root().join("lib");
     if FETCHED.get().is_none() {
