@@ -12,7 +12,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Header, Headers, Message as _, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
-use zms_integration_tests::services::{Shared, java_class_path, require_services};
+use zms_integration_tests::services::{Shared, java_class_path, require_services_and_jdk};
 use zms_integration_tests::wait::LIMIT;
 
 /// Many, so that two partitioners agree by chance on hardly any table of keys.
@@ -29,7 +29,7 @@ struct Message {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn both_sides_choose_the_same_partition_and_read_what_the_other_wrote() {
-    if !require_services() {
+    if !require_services_and_jdk() {
         return;
     }
     let cluster = Shared::get().a();
