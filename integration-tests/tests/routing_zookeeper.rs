@@ -1,5 +1,7 @@
 //! The routing driver against a real `ZooKeeper`, through a connection that can be cut.
 
+#![allow(clippy::unwrap_used, reason = "a test ends where something unexpected happens")]
+
 use std::{path::Path, sync::Arc, time::Duration};
 
 use tokio::time::{sleep, timeout};
