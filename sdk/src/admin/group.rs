@@ -8,7 +8,7 @@ use zms_core::{
 
 use super::{
     Admin, AdminError, Entry, LiveClient, Safety,
-    cluster::refuse_used,
+    cluster::{check_gate, refuse_used},
     store::{ATTEMPTS, Kind, contended},
 };
 use crate::registry::port::Op;
@@ -165,6 +165,7 @@ impl Admin {
 }
 
 fn check(before: &GroupMeta, after: &GroupMeta) -> Result<(), AdminError> {
+    check_gate(after.gate.as_ref())?;
     for (name, _) in after.consumer.iter().filter(|(name, value)| before.consumer.get(*name) != Some(value)) {
         property::check(Scope::Consumer, name)?;
     }

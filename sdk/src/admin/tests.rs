@@ -223,6 +223,13 @@ async fn settings_that_could_not_work_are_refused() {
     let plain = set("sasl.password", "hunter2").await.unwrap_err();
     assert!(matches!(plain, AdminError::Secret { .. }) && !plain.to_string().contains("hunter2"), "{plain}");
     set("sasl.password", "${env:KAFKA_PW}").await.unwrap();
+    let gate = Gate { addresses: vec!["10.0.0.1 10.0.0.2".to_owned()], cluster: cluster("b") };
+    let two_in_one =
+        admin.set_topic(&topic("orders"), Safety::Checked, |topic| topic.gate = Some(gate.clone())).await;
+    assert!(
+        matches!(two_in_one, Err(AdminError::Invalid { ref field, .. }) if field == "gate"),
+        "{two_in_one:?}"
+    );
     let no_servers = admin.add_cluster(&cluster("c"), Format::Json, |_| ()).await;
     assert!(
         matches!(no_servers, Err(AdminError::Invalid { ref field, .. }) if field == "bootstrap"),
@@ -273,4 +280,15 @@ async fn a_registry_that_does_not_answer_is_an_error() {
     registry.disconnect();
     let result = admin.clusters().await;
     assert!(matches!(result, Err(AdminError::Registry(RegistryError::Unavailable { .. }))), "{result:?}");
+}
+
+#[test]
+fn edits_can_be_made_on_any_thread() {
+    fn assert_send(_: &impl Send) {}
+    let admin = Admin::new(MemoryRegistry::new().shared());
+    let (topic, group) = (topic("orders"), group("billing"));
+    assert_send(&admin.set_topic(&topic, Safety::Checked, |_| ()));
+    assert_send(&admin.add_group(&group, Format::Json, &topic, |_| ()));
+    assert_send(&admin.remove_group(&group, Safety::Checked));
+    assert_send(&admin.clusters());
 }

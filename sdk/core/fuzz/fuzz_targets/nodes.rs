@@ -56,6 +56,12 @@ fn check_group(mut group: GroupMeta, data: &[u8]) {
     assert_eq!(group.encode(), data);
     group.suspend = !group.suspend;
     let read = GroupMeta::parse("/g", &group.encode()).expect("readable").expect("not empty");
-    assert_eq!((read.suspend, read.broadcast, read.consume_from), (group.suspend, group.broadcast, group.consume_from));
-    assert_eq!((read.topic, read.cluster, read.gate, read.consumer), (group.topic, group.cluster, group.gate, group.consumer));
+    assert_eq!(
+        (read.suspend, read.broadcast, read.consume_from),
+        (group.suspend, group.broadcast, group.consume_from)
+    );
+    assert_eq!(
+        (read.topic, read.cluster, read.gate, read.consumer),
+        (group.topic, group.cluster, group.gate, group.consumer)
+    );
 }
