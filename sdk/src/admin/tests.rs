@@ -151,6 +151,20 @@ async fn the_cluster_of_a_used_topic_is_not_changed_by_accident() {
 }
 
 #[tokio::test]
+async fn a_group_with_members_follows_its_topic_but_is_not_bound_to_another() {
+    let Estate { admin, registry } = estate(Format::Json).await;
+    registry.register("/zms/consumergroup/billing/10.0.0.2||c||1||t||2", "{}".into()).await.unwrap();
+    admin.add_topic(&topic("refunds"), Format::Json, &cluster("a"), |_| ()).await.unwrap();
+    let rebind = |group: &mut GroupMeta| group.topic = topic("refunds");
+    let rebound = admin.set_group(&group("billing"), Safety::Checked, rebind).await;
+    assert!(matches!(rebound, Err(AdminError::InUse { .. })), "{rebound:?}");
+    admin.set_topic(&topic("orders"), Safety::Forced, |topic| topic.cluster = cluster("b")).await.unwrap();
+    let follow = |group: &mut GroupMeta| group.cluster = cluster("b");
+    let followed = admin.set_group(&group("billing"), Safety::Checked, follow).await;
+    assert_eq!(followed.unwrap().cluster, cluster("b"));
+}
+
+#[tokio::test]
 async fn a_running_move_is_left_alone_even_by_force() {
     let estate = estate(Format::Json).await;
     estate.record("prepare").await;
