@@ -3,12 +3,16 @@
 #![allow(dead_code)]
 
 use std::{
+    future::poll_fn,
+    pin::pin,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
+use spawns_core::{Spawn, Task};
 use tokio::{sync::watch, time::timeout};
 use zms_sdk::registry::port::{ChangeListener, Registry, Session, SharedRegistry};
+use zookeeper_client::{Acls, Client, CreateMode};
 
 /// Generous: reached only by a test that fails.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
@@ -53,5 +57,25 @@ pub(crate) async fn session(registry: &SharedRegistry, wanted: impl FnMut(&Sessi
     match found {
         Ok(session) => *session.expect("the handle lives"),
         Err(_) => panic!("waited in vain, the session is {:?}", registry.session().borrow()),
+    }
+}
+
+/// Makes a node that only this user may touch.
+pub(crate) async fn create_protected(server: &str, path: &str, (user, password): (&str, &str)) {
+    let identity = format!("{user}:{password}");
+    let mut client = pin!(Client::connector().with_auth("digest", identity.as_bytes()).connect(server));
+    let client = poll_fn(|context| {
+        let _scope = spawns_core::enter(&OnTokio);
+        client.as_mut().poll(context)
+    });
+    let options = CreateMode::Persistent.with_acls(Acls::creator_all());
+    client.await.unwrap().create(path, b"", &options).await.unwrap();
+}
+
+struct OnTokio;
+
+impl Spawn for OnTokio {
+    fn spawn(&self, task: Task) {
+        tokio::spawn(Box::into_pin(task.future));
     }
 }
