@@ -48,6 +48,11 @@ fn zookeeper_survives_kill_stop_and_pause_on_the_same_port() {
     server.restart().unwrap();
     assert!(ask(port).unwrap().contains("Mode:"));
 
+    end_from_outside(server.pid().unwrap());
+    await_that("the end is noticed", || server.pause().is_err());
+    server.restart().unwrap();
+    assert!(ask(port).unwrap().contains("Mode:"));
+
     let pid = server.pid().unwrap();
     drop(server);
     assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "dropping the handle ends the process");
@@ -147,6 +152,10 @@ fn host_a_server() {
     let server = ZooKeeperServer::start().unwrap();
     println!("\npid={}", server.pid().unwrap());
     thread::sleep(LIMIT);
+}
+
+fn end_from_outside(pid: u32) {
+    assert!(Command::new("sh").args(["-c", &format!("kill -9 {pid}")]).status().unwrap().success());
 }
 
 fn ask(port: u16) -> std::io::Result<String> {

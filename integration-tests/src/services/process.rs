@@ -234,7 +234,12 @@ impl Launch {
 
 impl Running {
     fn is_alive(&mut self) -> bool {
-        matches!(self.server.try_wait(), Ok(None))
+        let alive = matches!(self.server.try_wait(), Ok(None));
+        if !alive {
+            // It is reaped now, and its process id may become anybody's, whom the watchdog must not kill.
+            self.release();
+        }
+        alive
     }
 
     fn signal(&self, signal: Signal) -> io::Result<()> {
