@@ -4,7 +4,7 @@ mod address;
 mod adoption;
 mod chance;
 mod config;
-mod counters;
+pub(crate) mod counters;
 mod entry;
 mod error;
 mod first;
@@ -26,7 +26,6 @@ mod view;
 mod work;
 
 pub(crate) use config::RoutingConfig;
-pub(crate) use counters::{EntryInspection, RoutingCounters, RoutingInspection};
 pub use error::ResolveError;
 pub(crate) use lease::{GroupLease, TopicLease};
 pub(crate) use router::Router;

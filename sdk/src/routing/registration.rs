@@ -92,3 +92,25 @@ impl Registration {
         self.made_in
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use zms_core::name::GroupName;
+
+    use super::*;
+    use crate::registry::MemoryRegistry;
+
+    #[tokio::test]
+    async fn one_who_left_is_never_registered_again() {
+        let registry = MemoryRegistry::new();
+        registry.create("/zms/consumergroup/g", Bytes::new()).await.unwrap();
+        let subject = Subject::group(GroupName::new("g").unwrap());
+        let mut registration = Registration::of(&subject, &RoutingConfig::new("memory", "tests"));
+        assert!(matches!(registration.ensure(&registry, 1).await, Ok(Standing::Good)));
+        assert_eq!(registry.children("/zms/consumergroup/g").await.unwrap().unwrap().len(), 1);
+        registration.leave(&registry).await.unwrap();
+        // A round that was about to register when the lease was given back.
+        assert!(matches!(registration.ensure(&registry, 2).await, Ok(Standing::Good)));
+        assert_eq!(registry.children("/zms/consumergroup/g").await.unwrap().unwrap(), Vec::<String>::new());
+    }
+}
