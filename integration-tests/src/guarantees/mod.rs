@@ -180,7 +180,7 @@ impl Guarantees {
 impl std::fmt::Debug for Guarantees {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names: Vec<_> = self.lock().iter().map(|object| object.name()).collect();
-        f.debug_struct("Guarantees").field("group", &self.group).field("kept", &names).finish()
+        f.debug_struct("Guarantees").field("group", &self.group).field("kept", &names).finish_non_exhaustive()
     }
 }
 
