@@ -218,6 +218,31 @@ async fn a_group_bound_anew_follows_the_record_of_its_new_topic_and_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_group_bound_anew_again_and_again_while_it_is_read_never_mixes_two_topics() {
+    let operator = Operator::with_clusters().await;
+    operator.put("/zms/consumergroup/g", "clusterName=b\nbindingTopic=t").await;
+    let move_of_u = r#"{"schema":1,"id":"m","phase":"prepare","round":0,"from":"a","to":"b"}"#;
+    operator.put("/zms/migration/u", move_of_u).await;
+    let client = operator.client();
+    client.stall("/zms/migration/t");
+    let router = client.router(config());
+    let wanted = group("g");
+    let (lease, ()) = tokio::join!(router.group(&wanted), async {
+        for (bound, stalled) in [("u", "/zms/migration/u"), ("v", "/zms/migration/v")] {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            operator.put("/zms/consumergroup/g", &format!("clusterName=b\nbindingTopic={bound}")).await;
+            client.release();
+            client.stall(stalled);
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(router.inspect().entries[0].route.is_none(), "the record of v was not read yet");
+        client.release();
+    });
+    let route = lease.unwrap().routes.borrow().clone();
+    assert_eq!((route.topic.as_str(), route.cluster.name.as_str()), ("v", "b"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_unknown_group_is_an_error_after_the_wait() {
     let operator = Operator::with_clusters().await;
     let error = operator.client().router(config()).group(&group("g")).await.unwrap_err();
