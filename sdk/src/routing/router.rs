@@ -133,10 +133,9 @@ impl Router {
             table.closed = true;
             std::mem::take(&mut table.entries)
         };
-        let work = async {
-            join_all(entries.into_values().map(|entry| self.retire(entry))).await;
-            self.snapshot.flush().await;
-        };
+        // Side by side: a registry that hangs must not cost the snapshot.
+        let leave = join_all(entries.into_values().map(|entry| self.retire(entry)));
+        let work = async { tokio::join!(leave, self.snapshot.flush()) };
         if tokio::time::timeout(limit, work).await.is_err() {
             tracing::warn!(
                 ?limit,
