@@ -12,7 +12,9 @@
 mod buffer;
 mod clients;
 mod error;
+mod fit;
 mod handle;
+mod holding;
 mod map;
 mod options;
 mod producers;
