@@ -3,7 +3,10 @@ use std::sync::atomic::Ordering;
 use tokio::time::Instant;
 
 use super::*;
-use crate::producer::SendOutcome;
+use crate::{
+    engine::port::FailureKind,
+    producer::{SendOutcome, tests::fake::failure},
+};
 
 #[tokio::test(start_paused = true)]
 async fn closing_ends_senders_that_wait_for_room_at_once() {
@@ -65,6 +68,24 @@ async fn held_sends_go_out_if_their_route_opens_while_closing() {
     bench.adopt(route("orders", "b")).await;
     assert_eq!(closing.await.unwrap(), 0);
     assert_eq!(waits.await.unwrap().unwrap().cluster.as_str(), "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_send_whose_client_fails_while_closing_ends_all_the_same() {
+    let bench = Bench::new();
+    let producer = bench.producer("orders", "a").await;
+    bench.adopt(held("orders", "a")).await;
+    let waits = start(&bench, &producer, "1").await;
+    let producers = bench.producers.clone();
+    let closing = tokio::spawn(async move { producers.close(Duration::from_secs(8)).await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    bench.engine.cluster("a").refusals.lock().unwrap().push_back(failure(FailureKind::Purged, "closing"));
+    bench.adopt(route("orders", "a")).await;
+    closing.await.unwrap();
+    let error = within(Duration::from_secs(1), waits).await.unwrap().unwrap_err();
+    assert!(matches!(error, SendError::Closed { .. }), "{error}");
+    assert_eq!(error.into_message(), Some(message("1")));
+    bench.assert_everything_returned();
 }
 
 #[tokio::test(start_paused = true)]

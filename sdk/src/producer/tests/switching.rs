@@ -253,6 +253,25 @@ async fn a_client_that_failed_for_good_is_replaced_and_no_caller_notices() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn held_sends_keep_their_order_when_the_client_fails_under_them() {
+    let bench = Bench::new();
+    let producer = bench.producer("orders", "a").await;
+    bench.adopt(held("orders", "a")).await;
+    let mut tasks = Vec::new();
+    for n in 0..10 {
+        tasks.push(start(&bench, &producer, &n.to_string()).await);
+    }
+    bench.engine.cluster("a").refusals.lock().unwrap().push_back(failure(FailureKind::Fatal, "fenced"));
+    bench.adopt(route("orders", "a")).await;
+    until(|| bench.engine.cluster("a").queued() == 10).await;
+    bench.engine.pump();
+    for task in tasks {
+        assert!(task.await.unwrap().is_ok());
+    }
+    assert_eq!(texts(&bench), (0..10).map(|n| n.to_string()).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_fatal_report_ends_its_own_send_and_has_the_client_replaced() {
     let bench = Bench::new();
     let producer = bench.producer("orders", "a").await;
