@@ -14,7 +14,7 @@ use zms_integration_tests::{
 };
 use zms_sdk::registry::{
     ZooKeeper, ZooKeeperOptions,
-    port::{Registry, RegistryError, Session, SessionState, SharedRegistry},
+    port::{ChangeListener, Registry, RegistryError, Session, SessionState, SharedRegistry},
 };
 
 use registry_support::{LIMIT, Recorder, session};
@@ -178,18 +178,39 @@ async fn a_restarted_server_is_found_again_with_the_session() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_listener_s_reader_does_not_hold_up_other_paths() {
-    let Some(Setup { client, operator, server: _server, proxy: _proxy }) = setup(LONG).await else { return };
+async fn a_panicking_listener_costs_a_connection_but_no_event() {
+    struct Panicking;
+    impl ChangeListener for Panicking {
+        fn changed(&self, path: &str) {
+            assert_ne!(path, "/poison", "on purpose");
+        }
+    }
+    let Some(Setup { server: _server, proxy: _proxy, client, operator }) = setup(LONG).await else { return };
+    let panicking = Arc::new(Panicking);
+    client.listen(Arc::downgrade(&panicking) as _);
     let recorder = Recorder::listening_to(&*client);
-    client.watch("/slow").await.unwrap();
-    client.watch("/other").await.unwrap();
-    operator.create("/slow", "".into()).await.unwrap();
-    assert_eq!(recorder.take(1).await, ["/slow"]);
-    // Whoever reacts to /slow is stuck for good.
-    let stuck = tokio::spawn(std::future::pending::<()>());
-    operator.create("/other", "".into()).await.unwrap();
-    assert_eq!(recorder.take(1).await, ["/other"]);
-    stuck.abort();
+    client.watch("/poison").await.unwrap();
+    operator.create("/poison", "".into()).await.unwrap();
+    let after = session(&client, |session| session.connection == 2).await;
+    assert_eq!(after.epoch, 1);
+    client.watch("/n").await.unwrap();
+    operator.create("/n", "".into()).await.unwrap();
+    assert_eq!(recorder.take(1).await, ["/n"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_network_is_noticed_and_left_when_it_is_back() {
+    let Some(Setup { server: _server, proxy, client, operator: _operator }) =
+        setup(Duration::from_secs(3)).await
+    else {
+        return;
+    };
+    proxy.hang().unwrap();
+    session(&client, |session| session.state == SessionState::Disconnected).await;
+    assert_unavailable(client.read("/").await);
+    proxy.restore().unwrap();
+    session(&client, |session| session.state == SessionState::Connected).await;
+    client.read("/").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
