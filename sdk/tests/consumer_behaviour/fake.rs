@@ -338,6 +338,8 @@ impl FakeClient {
             member.held.insert(*partition, position);
             member.paused.remove(partition);
         }
+        state.rebalance();
+        self.control.cluster.changed.notify_all();
     }
 
     fn take(&self, partitions: &[i32], lost: bool) {
@@ -413,7 +415,10 @@ impl ConsumerClient for FakeClient {
     }
 
     fn close(self: Box<Self>) {
-        let held: Vec<i32> = self.member(|member| member.held.keys().copied().collect());
+        let held: Vec<i32> = self.member(|member| {
+            member.left = true;
+            member.held.keys().copied().collect()
+        });
         if !held.is_empty() {
             self.take(&held, false);
         }

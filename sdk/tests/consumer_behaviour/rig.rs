@@ -80,7 +80,6 @@ pub(crate) struct Script {
 struct Calls {
     held: BTreeSet<(i32, i64)>,
     begun: Vec<(String, i32, i64)>,
-    ended: Vec<(String, i32, i64)>,
     running: BTreeSet<(String, i32)>,
     overlaps: usize,
 }
@@ -118,9 +117,7 @@ impl Script {
             }
             released.await;
         }
-        let mut state = self.state.lock().unwrap();
-        state.running.remove(&(cluster.clone(), at.0));
-        state.ended.push((cluster, at.0, at.1));
+        self.state.lock().unwrap().running.remove(&(cluster, at.0));
     }
 
     pub(crate) async fn subscribe(self: &Arc<Self>, subscriber: Subscriber) -> Subscription {
@@ -135,11 +132,6 @@ impl Script {
     /// Offsets of the calls begun for a partition on any cluster.
     pub(crate) fn begun(&self, partition: i32) -> Vec<i64> {
         self.state.lock().unwrap().begun.iter().filter(|c| c.1 == partition).map(|c| c.2).collect()
-    }
-
-    /// Offsets of the calls that ended, for a partition on any cluster.
-    pub(crate) fn ended(&self, partition: i32) -> Vec<i64> {
-        self.state.lock().unwrap().ended.iter().filter(|c| c.1 == partition).map(|c| c.2).collect()
     }
 
     /// Clusters and offsets of all calls begun, in order.
