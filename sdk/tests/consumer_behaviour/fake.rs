@@ -322,6 +322,7 @@ impl FakeClient {
     }
 
     fn assign(&self, partitions: &[i32]) {
+        self.control.resume(partitions);
         let starts: BTreeMap<i32, Start> =
             self.listener.assigned(&self.control, partitions).into_iter().collect();
         let mut state = self.control.cluster.state();
@@ -336,7 +337,6 @@ impl FakeClient {
                 None => state.committed.get(partition).copied().unwrap_or(log.high),
             };
             member.held.insert(*partition, position);
-            member.paused.remove(partition);
         }
         state.rebalance();
         self.control.cluster.changed.notify_all();

@@ -187,10 +187,10 @@ async fn a_suspended_group_does_not_give_its_old_cluster_up() {
     old.fill(0, 5);
     new.fill(0, 5);
     let script = Script::new();
-    let sub = script.subscribe(rig.subscriber().switch_limit(Duration::from_millis(100))).await;
+    let sub = script.subscribe(rig.subscriber().switch_limit(Duration::from_secs(2))).await;
     sub.ready().await.unwrap();
     rig.move_to("b");
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
     assert!(new.state().members.is_empty());
     rig.change(|route| route.suspended = false);
     until("both are handled", || old.committed(0) == Some(5) && new.committed(0) == Some(5)).await;
