@@ -250,14 +250,16 @@ impl Driver {
     }
 
     fn may_leave(&self, joined: &mut Joined, moving: bool) -> Option<Leave> {
-        let now = Instant::now();
-        if !moving || now < joined.next_reading {
+        if !moving {
             return None;
         }
-        let limits = self.options.departure;
+        let (now, limits) = (Instant::now(), self.options.departure);
         let departure = joined.departure.get_or_insert_with(|| Departure::new(now, limits));
         if self.latest.suspended {
             departure.hold(now);
+        }
+        if now < joined.next_reading {
+            return None;
         }
         let reading = Reading::take(joined.member.client(), READING_LIMIT);
         joined.next_reading = Instant::now() + READING_INTERVAL;

@@ -47,6 +47,16 @@ pub(super) struct Wish {
 
 impl Wish {
     const LEAVE: Self = Self { leaving: true, suspended: false, hurry: false };
+
+    /// Why nothing at all may flow.
+    fn hold(self, full: bool) -> Option<PauseReason> {
+        match () {
+            () if self.leaving => Some(PauseReason::Leaving),
+            () if self.suspended => Some(PauseReason::Suspended),
+            () if full => Some(PauseReason::BufferFull),
+            () => None,
+        }
+    }
 }
 
 /// The limits that a member keeps.
@@ -113,6 +123,7 @@ impl Member {
         let load = self.holdings.books.gauge.load();
         let marks = Marks::new(self.limits.buffer, self.holdings.slots().len());
         let batch = marks.batch(load, self.typical, self.limits.batch);
+        self.holdings.hold(wish.hold(!marks.has_room(load)));
         let polled = self.client.poll(self.poll_limit, batch, &mut self.records);
         self.dispatch();
         self.note(polled)?;
@@ -227,11 +238,11 @@ impl Member {
         self.move_back();
         let mut slots = self.holdings.slots();
         let marks = Marks::new(self.limits.buffer, slots.len());
-        let full = !marks.has_room(self.holdings.books.gauge.load());
+        let hold = wish.hold(!marks.has_room(self.holdings.books.gauge.load()));
         let (mut pause, mut resume) = (Vec::new(), Vec::new());
         let mut waits_for_lanes = wish.leaving;
         for (&partition, slot) in slots.iter_mut() {
-            let reason = slot.reason(wish, full, marks);
+            let reason = slot.reason(hold, marks);
             waits_for_lanes |= matches!(reason, Some(PauseReason::BufferFull | PauseReason::ShareFull));
             match (slot.paused, reason) {
                 (None, Some(_)) => pause.push(partition),
@@ -297,14 +308,12 @@ impl Member {
 
 impl Slot {
     /// Why the partition must not flow.
-    fn reason(&mut self, wish: Wish, full: bool, marks: Marks) -> Option<PauseReason> {
+    fn reason(&mut self, hold: Option<PauseReason>, marks: Marks) -> Option<PauseReason> {
         let load = self.assignment.as_ref().map(|assignment| assignment.book().tracker.load());
         let open = self.valve.update(load.unwrap_or_default(), marks.high());
         match () {
-            () if wish.leaving => Some(PauseReason::Leaving),
             () if load.is_none() || self.seek => Some(PauseReason::Starting),
-            () if wish.suspended => Some(PauseReason::Suspended),
-            () if full => Some(PauseReason::BufferFull),
+            () if hold.is_some() => hold,
             () if !open => Some(PauseReason::ShareFull),
             () => None,
         }
