@@ -134,6 +134,8 @@ async fn children_are_direct_and_sorted(clients: Clients) {
     assert_eq!(registry.children("/top").await.unwrap().unwrap(), ["a", "b", "c"]);
     assert_eq!(registry.children("/top/a").await.unwrap().unwrap(), Vec::<String>::new());
     assert_eq!(registry.children("/none").await.unwrap(), None);
+    assert_eq!(registry.children("/").await.unwrap().unwrap(), ["top", "topmost"]);
+    assert!(registry.read("/").await.unwrap().is_some());
     let is_not_empty = registry.delete("/top/c", 0).await;
     assert!(matches!(is_not_empty, Err(RegistryError::NotEmpty { path }) if path == "/top/c"));
 }

@@ -5,7 +5,9 @@ use std::{
     sync::Arc,
 };
 
+use bytes::Bytes;
 use tokio::sync::watch;
+use zms_core::route::ChangeId;
 
 use super::{
     Fault,
@@ -68,6 +70,9 @@ impl Store {
 
     pub(super) fn read(&self, path: &str) -> Result<Option<Node>, RegistryError> {
         check_path(path)?;
+        if path == "/" {
+            return Ok(Some(Node { data: Bytes::new(), version: 0, changed: ChangeId(0) }));
+        }
         Ok(self.tree.get(path).map(|entry| entry.node.clone()))
     }
 
