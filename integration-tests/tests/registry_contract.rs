@@ -1,5 +1,8 @@
 //! What every registry does, asked of the one in memory and of `ZooKeeper` by the same scenarios.
 
+// A scenario that cannot go on has failed.
+#![allow(clippy::unwrap_used)]
+
 mod registry_support;
 
 use std::sync::{
@@ -131,6 +134,8 @@ async fn children_are_direct_and_sorted(clients: Clients) {
     assert_eq!(registry.children("/top").await.unwrap().unwrap(), ["a", "b", "c"]);
     assert_eq!(registry.children("/top/a").await.unwrap().unwrap(), Vec::<String>::new());
     assert_eq!(registry.children("/none").await.unwrap(), None);
+    assert_eq!(registry.children("/").await.unwrap().unwrap(), ["top", "topmost"]);
+    assert!(registry.read("/").await.unwrap().is_some());
     let is_not_empty = registry.delete("/top/c", 0).await;
     assert!(matches!(is_not_empty, Err(RegistryError::NotEmpty { path }) if path == "/top/c"));
 }
@@ -346,20 +351,24 @@ async fn malformed_requests_are_refused(clients: Clients) {
 
 #[track_caller]
 fn assert_conflict<T: std::fmt::Debug>(result: Result<T, RegistryError>, expected: &str) {
-    assert!(matches!(&result, Err(RegistryError::Conflict { path }) if path == expected), "{result:?}");
+    let error = result.unwrap_err();
+    assert!(matches!(&error, RegistryError::Conflict { path } if path == expected), "{error:?}");
 }
 
 #[track_caller]
 fn assert_missing<T: std::fmt::Debug>(result: Result<T, RegistryError>, expected: &str) {
-    assert!(matches!(&result, Err(RegistryError::Missing { path }) if path == expected), "{result:?}");
+    let error = result.unwrap_err();
+    assert!(matches!(&error, RegistryError::Missing { path } if path == expected), "{error:?}");
 }
 
 #[track_caller]
 fn assert_exists<T: std::fmt::Debug>(result: Result<T, RegistryError>, expected: &str) {
-    assert!(matches!(&result, Err(RegistryError::Exists { path }) if path == expected), "{result:?}");
+    let error = result.unwrap_err();
+    assert!(matches!(&error, RegistryError::Exists { path } if path == expected), "{error:?}");
 }
 
 #[track_caller]
 fn assert_invalid<T: std::fmt::Debug>(result: Result<T, RegistryError>) {
-    assert!(matches!(&result, Err(RegistryError::Invalid { .. })), "{result:?}");
+    let error = result.unwrap_err();
+    assert!(matches!(&error, RegistryError::Invalid { .. }), "{error:?}");
 }

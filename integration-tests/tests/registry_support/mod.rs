@@ -53,11 +53,10 @@ impl ChangeListener for Recorder {
 /// Waits for a state of the session.
 pub(crate) async fn session(registry: &SharedRegistry, wanted: impl FnMut(&Session) -> bool) -> Session {
     let mut session = registry.session();
-    let found = timeout(LIMIT, session.wait_for(wanted)).await;
-    match found {
-        Ok(session) => *session.expect("the handle lives"),
-        Err(_) => panic!("waited in vain, the session is {:?}", registry.session().borrow()),
-    }
+    let Ok(found) = timeout(LIMIT, session.wait_for(wanted)).await else {
+        panic!("waited in vain, the session is {:?}", registry.session().borrow());
+    };
+    *found.expect("the handle lives")
 }
 
 /// Makes a node that only this user may touch.
