@@ -4,7 +4,7 @@ mod address;
 mod adoption;
 mod chance;
 mod config;
-pub(crate) mod counters;
+mod counters;
 mod entry;
 mod error;
 mod first;
@@ -26,6 +26,7 @@ mod view;
 mod work;
 
 pub(crate) use config::RoutingConfig;
+pub(crate) use counters::EntryInspection;
 pub use error::ResolveError;
 pub(crate) use lease::{GroupLease, TopicLease};
 pub(crate) use router::Router;
