@@ -4,7 +4,7 @@ mod address;
 mod adoption;
 mod chance;
 mod config;
-pub(crate) mod counters;
+mod counters;
 mod entry;
 mod error;
 mod first;

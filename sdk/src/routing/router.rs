@@ -297,7 +297,6 @@ fn inspect_entry(entry: &Entry) -> EntryInspection {
     EntryInspection {
         entry: entry.subject.to_string(),
         route: progress.route.as_ref().map(|route| (route.cluster().clone(), route.source())),
-        changed: progress.route.as_ref().map(|route| route.changed().0),
         trouble: refusal.or_else(|| progress.silence.clone()),
     }
 }
