@@ -1,1 +1,308 @@
-//! Which librdkafka properties the registry may set.
+//! Which settings the registry may make: an allow-list of librdkafka properties, and the SDK's own tuning keys.
+//!
+//! Registry data is untrusted. A property that is not listed here is dropped with a reason and never fatal: one bad
+//! line must not stop a service that worked without it. A service's own configuration is not bound by this list.
+
+use std::{collections::BTreeMap, fmt};
+
+/// Which node's settings are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// `properties` of a cluster node: librdkafka properties that every client of the cluster shares.
+    Cluster,
+    /// `producer` of a topic node: tuning keys and librdkafka producer properties.
+    Producer,
+    /// `consumer` of a group node: tuning keys and librdkafka consumer properties.
+    Consumer,
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cluster => "properties of a cluster",
+            Self::Producer => "producer of a topic",
+            Self::Consumer => "consumer of a group",
+        })
+    }
+}
+
+/// A setting that was left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped {
+    /// Its name.
+    pub name: String,
+    /// Why, in words; never shows the value.
+    pub reason: String,
+}
+
+impl fmt::Display for Dropped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.reason)
+    }
+}
+
+/// Splits settings into those that the registry may make and those that it may not.
+pub fn screen(scope: Scope, settings: &BTreeMap<String, String>) -> (BTreeMap<String, String>, Vec<Dropped>) {
+    let mut accepted = BTreeMap::new();
+    let mut dropped = Vec::new();
+    for (name, value) in settings {
+        match check(scope, name) {
+            Ok(()) => {
+                accepted.insert(name.clone(), value.clone());
+            }
+            Err(refused) => dropped.push(refused),
+        }
+    }
+    (accepted, dropped)
+}
+
+/// Whether the registry may make a setting.
+///
+/// # Errors
+/// [`Dropped`] with the reason when not.
+pub fn check(scope: Scope, name: &str) -> Result<(), Dropped> {
+    if allowed(scope, name) {
+        return Ok(());
+    }
+    let excluded = EXCLUDED.iter().find(|(excluded, _)| *excluded == name);
+    let elsewhere =
+        [Scope::Cluster, Scope::Producer, Scope::Consumer].into_iter().find(|&other| allowed(other, name));
+    let reason = match (excluded, elsewhere) {
+        (Some((_, reason)), _) => (*reason).to_owned(),
+        (None, Some(other)) => format!("has no effect in {scope}; set it in {other}"),
+        (None, None) => format!("not on the list of what {scope} may set"),
+    };
+    Err(Dropped { name: name.to_owned(), reason })
+}
+
+fn allowed(scope: Scope, name: &str) -> bool {
+    match scope {
+        Scope::Cluster => CLUSTER.contains(&name),
+        Scope::Producer => PRODUCER_TUNING.contains(&name) || PRODUCER.contains(&name),
+        Scope::Consumer => CONSUMER_TUNING.contains(&name) || CONSUMER.contains(&name),
+    }
+}
+
+/// The SDK's own keys in `producer` of a topic node.
+pub const PRODUCER_TUNING: &[&str] = &["profile", "linger", "batchSize", "compression", "deliveryTimeout"];
+
+/// The SDK's own keys in `consumer` of a group node.
+pub const CONSUMER_TUNING: &[&str] = &["workers", "ordering", "maxPollInterval", "sessionTimeout"];
+
+/// librdkafka properties that a cluster node may set: how to reach the brokers and who one is there.
+const CLUSTER: &[&str] = &[
+    "security.protocol",
+    "sasl.mechanism",
+    "sasl.mechanisms",
+    "sasl.username",
+    "sasl.password",
+    "sasl.kerberos.service.name",
+    "sasl.kerberos.principal",
+    "sasl.kerberos.keytab",
+    "sasl.kerberos.min.time.before.relogin",
+    "sasl.oauthbearer.method",
+    "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.extensions",
+    "sasl.oauthbearer.token.endpoint.url",
+    "ssl.cipher.suites",
+    "ssl.curves.list",
+    "ssl.sigalgs.list",
+    "ssl.key.location",
+    "ssl.key.password",
+    "ssl.key.pem",
+    "ssl.certificate.location",
+    "ssl.certificate.pem",
+    "ssl.ca.location",
+    "ssl.ca.pem",
+    "ssl.crl.location",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.endpoint.identification.algorithm",
+    "https.ca.location",
+    "https.ca.pem",
+    "message.max.bytes",
+    "receive.message.max.bytes",
+    "message.copy.max.bytes",
+    "client.dns.lookup",
+    "broker.address.ttl",
+    "broker.address.family",
+    "socket.timeout.ms",
+    "socket.send.buffer.bytes",
+    "socket.receive.buffer.bytes",
+    "socket.keepalive.enable",
+    "socket.nagle.disable",
+    "socket.max.fails",
+    "socket.connection.setup.timeout.ms",
+    "connections.max.idle.ms",
+    "reconnect.backoff.ms",
+    "reconnect.backoff.max.ms",
+    "retry.backoff.ms",
+    "retry.backoff.max.ms",
+    "metadata.max.age.ms",
+    "metadata.recovery.strategy",
+    "metadata.recovery.rebootstrap.trigger.ms",
+    "topic.metadata.refresh.interval.ms",
+    "topic.metadata.refresh.fast.interval.ms",
+    "topic.metadata.refresh.sparse",
+    "topic.metadata.propagation.max.ms",
+];
+
+/// librdkafka properties that a topic node may set. `partitioner` is among them: which partition a key goes to is a
+/// property of the topic that all its producers must agree on, so the registry is the right place to state it.
+const PRODUCER: &[&str] = &[
+    "linger.ms",
+    "queue.buffering.max.ms",
+    "batch.size",
+    "batch.num.messages",
+    "compression.type",
+    "compression.codec",
+    "compression.level",
+    "delivery.timeout.ms",
+    "message.timeout.ms",
+    "request.timeout.ms",
+    "sticky.partitioning.linger.ms",
+    "partitioner",
+];
+
+/// librdkafka properties that a group node may set. The assignment strategy is among them: members of one group,
+/// Java's too, must share it.
+const CONSUMER: &[&str] = &[
+    "fetch.min.bytes",
+    "fetch.max.bytes",
+    "fetch.wait.max.ms",
+    "fetch.error.backoff.ms",
+    "fetch.message.max.bytes",
+    "max.partition.fetch.bytes",
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+    "max.poll.interval.ms",
+    "partition.assignment.strategy",
+    "group.protocol",
+    "group.remote.assignor",
+    "isolation.level",
+    "check.crcs",
+];
+
+const CODE: &str = "makes the client load and run code of the registry's choice";
+const IDENTITY: &str = "the SDK sets it from the registry's own names";
+const POSITIONS: &str = "the SDK commits positions itself, only of what was handled";
+const MEMORY: &str = "the SDK derives it from its own memory limits";
+const TRANSACTIONS: &str = "transactions are no part of the SDK, and closing a topic would block them";
+const DURABILITY: &str =
+    "weakens what an acknowledgement means; a service chooses that by its producer profile";
+const ORDER: &str = "can change the order of messages; a service chooses that by its producer profile";
+const SECURITY: &str = "weakens authentication of brokers for every service at once";
+const PER_CLIENT: &str = "differs from client to client; set it in the service's own configuration";
+const FILES: &str = "would send local files or signatures to an address of the registry's choice";
+const OBSERVED: &str = "the SDK reads the client's statistics and logs itself";
+
+/// Properties that are left out for a reason worth saying. All others that are not listed above are left out because
+/// nobody needed them yet.
+const EXCLUDED: &[(&str, &str)] = &[
+    ("plugin.library.paths", CODE),
+    ("ssl.engine.location", CODE),
+    ("ssl.engine.id", CODE),
+    ("ssl.providers", CODE),
+    ("sasl.kerberos.kinit.cmd", CODE),
+    ("interceptors", CODE),
+    ("opaque", CODE),
+    ("client.id", IDENTITY),
+    ("group.id", IDENTITY),
+    ("bootstrap.servers", "the cluster node's bootstrap servers are the one place for it"),
+    ("metadata.broker.list", "the cluster node's bootstrap servers are the one place for it"),
+    ("group.instance.id", PER_CLIENT),
+    ("client.rack", PER_CLIENT),
+    ("enable.auto.commit", POSITIONS),
+    ("auto.commit.enable", POSITIONS),
+    ("auto.commit.interval.ms", POSITIONS),
+    ("enable.auto.offset.store", POSITIONS),
+    ("offset.store.method", POSITIONS),
+    ("offset.store.path", POSITIONS),
+    ("offset.store.sync.interval.ms", POSITIONS),
+    ("enable.partition.eof", POSITIONS),
+    ("auto.offset.reset", "the group node's consumeFrom is the one place for it"),
+    ("allow.auto.create.topics", "a topic created by accident on the wrong cluster would split its messages"),
+    ("transactional.id", TRANSACTIONS),
+    ("transaction.timeout.ms", TRANSACTIONS),
+    ("queue.buffering.max.messages", MEMORY),
+    ("queue.buffering.max.kbytes", MEMORY),
+    ("queue.buffering.backpressure.threshold", MEMORY),
+    ("queued.min.messages", MEMORY),
+    ("queued.max.messages.kbytes", MEMORY),
+    ("fetch.queue.backoff.ms", MEMORY),
+    ("acks", DURABILITY),
+    ("request.required.acks", DURABILITY),
+    ("retries", DURABILITY),
+    ("message.send.max.retries", DURABILITY),
+    ("enable.idempotence", ORDER),
+    ("enable.gapless.guarantee", ORDER),
+    ("max.in.flight", ORDER),
+    ("max.in.flight.requests.per.connection", ORDER),
+    ("queuing.strategy", ORDER),
+    ("delivery.report.only.error", "the SDK needs every delivery report"),
+    ("produce.offset.report", "the SDK needs every delivery report"),
+    ("enable.ssl.certificate.verification", SECURITY),
+    ("enable.sasl.oauthbearer.unsecure.jwt", SECURITY),
+    ("sasl.oauthbearer.config", SECURITY),
+    ("sasl.oauthbearer.assertion.file", FILES),
+    ("sasl.oauthbearer.assertion.private.key.file", FILES),
+    ("sasl.oauthbearer.assertion.jwt.template.file", FILES),
+    ("debug", OBSERVED),
+    ("log_level", OBSERVED),
+    ("log.queue", OBSERVED),
+    ("statistics.interval.ms", OBSERVED),
+    ("enable.metrics.push", OBSERVED),
+    ("test.mock.num.brokers", "would replace the cluster by one in the process"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCOPES: [Scope; 3] = [Scope::Cluster, Scope::Producer, Scope::Consumer];
+
+    #[test]
+    fn nothing_excluded_is_allowed_anywhere() {
+        for (name, reason) in EXCLUDED {
+            for scope in SCOPES {
+                assert_eq!(
+                    check(scope, name),
+                    Err(Dropped { name: (*name).to_owned(), reason: (*reason).to_owned() })
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn no_property_is_listed_twice() {
+        let lists = [CLUSTER, PRODUCER, CONSUMER, PRODUCER_TUNING, CONSUMER_TUNING];
+        let mut all: Vec<&str> = lists.concat();
+        all.sort_unstable();
+        assert!(all.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn a_property_in_the_wrong_node_is_sent_to_the_right_one() {
+        assert_eq!(check(Scope::Cluster, "security.protocol"), Ok(()));
+        assert_eq!(check(Scope::Producer, "partitioner"), Ok(()));
+        let refused = check(Scope::Cluster, "linger.ms").unwrap_err();
+        assert!(refused.reason.ends_with("set it in producer of a topic"), "{}", refused.reason);
+        let refused = check(Scope::Consumer, "partitioner").unwrap_err();
+        assert!(refused.reason.ends_with("set it in producer of a topic"), "{}", refused.reason);
+    }
+
+    #[test]
+    fn an_unknown_property_is_dropped_and_the_rest_kept() {
+        let settings = [("sasl.username", "svc"), ("no.such.thing", "hidden"), ("client.id", "x")];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let (accepted, dropped) = screen(Scope::Cluster, &settings);
+        assert_eq!(
+            accepted.into_iter().collect::<Vec<_>>(),
+            [("sasl.username".to_owned(), "svc".to_owned())]
+        );
+        assert_eq!(dropped.len(), 2);
+        assert!(dropped.iter().all(|dropped| !dropped.to_string().contains("hidden")));
+    }
+}

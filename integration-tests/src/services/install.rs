@@ -1,0 +1,145 @@
+//! Finds the tools, fetches the servers once, and gates the tests that need them.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::FlockOperation;
+
+use super::error::{Attempting, ServiceError};
+
+/// Directories of runs whose process is gone are kept this long, for whoever wants to read a log.
+const KEEP_RUNS: Duration = Duration::from_secs(3600);
+
+/// Whether real servers can be run on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Availability {
+    /// Java and Maven are there.
+    Ready,
+    /// The named program is missing.
+    Missing(&'static str),
+}
+
+/// Looks for the programs that run the servers.
+pub fn availability() -> Availability {
+    match ["java", "mvn"].into_iter().find(|tool| !runs(tool)) {
+        Some(tool) => Availability::Missing(tool),
+        None => Availability::Ready,
+    }
+}
+
+/// Call first in each test that needs real servers, and return from the test on `false`.
+///
+/// Answers `false` and prints why when Java or Maven is missing, so that the rest of the suite is of use on any
+/// machine.
+///
+/// # Panics
+/// Instead of answering `false` if the environment variable `ZMS_REQUIRE_SERVICES` is `1`: continuous integration
+/// must not skip.
+pub fn require_services() -> bool {
+    let Availability::Missing(tool) = availability() else { return true };
+    let required = std::env::var("ZMS_REQUIRE_SERVICES").is_ok_and(|value| value == "1");
+    assert!(!required, "ZMS_REQUIRE_SERVICES=1, but `{tool}` is not on the PATH");
+    eprintln!(
+        "skipped: needs real servers, and `{tool}` is not on the PATH (./dev test says how to install it)"
+    );
+    false
+}
+
+/// `target/services`: jars, data and logs.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target").join("services")
+}
+
+/// A new directory for one server of this process.
+pub(crate) fn run_directory(server: &str) -> Result<PathBuf, ServiceError> {
+    static SWEPT: OnceLock<()> = OnceLock::new();
+    SWEPT.get_or_init(sweep);
+    let runs = root().join("run").join(std::process::id().to_string());
+    fs::create_dir_all(&runs).attempting(format_args!("create {}", runs.display()))?;
+    for number in 0_u32.. {
+        let path = runs.join(format!("{server}-{number}"));
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            result => return result.attempting(format_args!("create {}", path.display())).map(|()| path),
+        }
+    }
+    unreachable!("a free number is found first")
+}
+
+/// The class path of the servers, fetched on first use and after each change of the pom.
+///
+/// Test processes run in parallel: the first one fetches under a file lock, the others wait for it.
+pub(crate) fn class_path() -> Result<String, ServiceError> {
+    static FETCHED: OnceLock<()> = OnceLock::new();
+    let lib = root().join("lib");
+    if FETCHED.get().is_none() {
+        fetch(&lib)?;
+        let _ = FETCHED.set(());
+    }
+    Ok(format!("{}/*", lib.display()))
+}
+
+fn fetch(lib: &Path) -> Result<(), ServiceError> {
+    let pom = Path::new(env!("CARGO_MANIFEST_DIR")).join("services/pom.xml");
+    let wanted = fs::read(&pom).attempting(format_args!("read {}", pom.display()))?;
+    fs::create_dir_all(root()).attempting("create target/services")?;
+    let lock = File::create(root().join("fetch.lock")).attempting("create target/services/fetch.lock")?;
+    rustix::fs::flock(&lock, FlockOperation::LockExclusive).attempting("lock target/services/fetch.lock")?;
+
+    // The stamp is the pom itself, written last: a fetch that was interrupted is done again.
+    let stamp = lib.join("pom.xml");
+    if fs::read(&stamp).is_ok_and(|found| found == wanted) {
+        return Ok(());
+    }
+    if lib.exists() {
+        fs::remove_dir_all(lib).attempting("remove target/services/lib")?;
+    }
+    copy_dependencies(&pom, lib)?;
+    fs::write(&stamp, wanted).attempting("write target/services/lib/pom.xml")
+}
+
+fn copy_dependencies(pom: &Path, lib: &Path) -> Result<(), ServiceError> {
+    let output = Command::new("mvn")
+        .args(["-q", "-B", "-f"])
+        .arg(pom)
+        .arg("dependency:copy-dependencies")
+        .arg(format!("-DoutputDirectory={}", lib.display()))
+        .arg("-DincludeScope=runtime")
+        .stdin(Stdio::null())
+        .output();
+    match output {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(ServiceError::MissingTool("mvn")),
+        Err(source) => Err(ServiceError::Io { what: "run mvn".into(), source }),
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => {
+            let text = [output.stdout, output.stderr].concat();
+            Err(ServiceError::Fetch(String::from_utf8_lossy(&text).into_owned()))
+        }
+    }
+}
+
+fn runs(tool: &str) -> bool {
+    let status = Command::new(tool)
+        .arg("-version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    status.is_ok_and(|status| status.success())
+}
+
+/// Removes what earlier, ended test processes left behind. Best effort: two processes may sweep at once.
+fn sweep() {
+    let Ok(entries) = fs::read_dir(root().join("run")) else { return };
+    for entry in entries.flatten() {
+        let owner_gone = !Path::new("/proc").join(entry.file_name()).exists();
+        let modified =
+            entry.metadata().and_then(|data| data.modified()).unwrap_or_else(|_| SystemTime::now());
+        if owner_gone && modified.elapsed().is_ok_and(|age| age > KEEP_RUNS) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! One broker of a cluster.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+
+use super::super::error::{Attempting, ServiceError};
+use super::super::install;
+use super::super::port::PortLease;
+use super::super::process::{Jvm, Launch, Lifetime, accepts};
+use super::admin;
+use crate::proxy::Proxy;
+
+/// One combined broker and controller of a [`KafkaCluster`](super::KafkaCluster).
+#[derive(Debug)]
+pub struct Broker {
+    id: i32,
+    jvm: Jvm,
+    ports: Ports,
+}
+
+/// Where a broker listens: for clients, for its peers and for those who look past the proxy, as a controller.
+#[derive(Debug)]
+pub(super) struct Ports {
+    pub(super) client: PortLease,
+    pub(super) direct: PortLease,
+    pub(super) controller: PortLease,
+    pub(super) proxy: Option<Proxy>,
+}
+
+impl Ports {
+    /// What clients are told to connect to.
+    pub(super) fn advertised(&self) -> u16 {
+        self.proxy.as_ref().map_or(self.client.port(), Proxy::port)
+    }
+}
+
+impl Broker {
+    /// Writes the configuration and formats the storage; does not start the broker.
+    pub(super) fn prepare(
+        id: i32,
+        ports: Ports,
+        directory: &Path,
+        lifetime: Lifetime,
+        storage: &Storage<'_>,
+    ) -> Result<Self, ServiceError> {
+        let config = directory.join("server.properties");
+        fs::write(&config, storage.properties).attempting("write server.properties")?;
+        format_storage(&config, storage.cluster_id)?;
+        let jvm = Jvm::new(Launch {
+            name: format!("Kafka broker {id} on port {}", ports.client.port()),
+            directory: directory.to_owned(),
+            jvm_options: vec!["-Xmx400m".into()],
+            main_class: "kafka.Kafka",
+            arguments: vec![config.display().to_string()],
+            lifetime,
+        });
+        Ok(Self { id, jvm, ports })
+    }
+
+    /// Kafka's node id.
+    pub fn id(&self) -> i32 {
+        self.id
+    }
+
+    /// `127.0.0.1:<port>` for clients: the proxy's, if there is one.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.ports.advertised())
+    }
+
+    /// `127.0.0.1:<port>` of the listener that no proxy stands before.
+    pub fn direct_address(&self) -> String {
+        self.ports.direct.address().to_string()
+    }
+
+    /// The proxy in front of this broker, if the cluster was built with [`proxied`](super::KafkaBuilder::proxied).
+    pub fn proxy(&self) -> Option<&Proxy> {
+        self.ports.proxy.as_ref()
+    }
+
+    /// The process id, or `None` after [`kill`](Self::kill) or [`stop`](Self::stop).
+    pub fn pid(&self) -> Option<u32> {
+        self.jvm.pid()
+    }
+
+    /// Ends the process at once (SIGKILL).
+    pub fn kill(&self) {
+        self.jvm.kill();
+    }
+
+    /// Ends the process in an orderly way (SIGTERM): leadership moves first where it can.
+    ///
+    /// # Errors
+    /// When the signal cannot be sent.
+    pub fn stop(&self) -> Result<(), ServiceError> {
+        self.jvm.stop()
+    }
+
+    /// Freezes the process (SIGSTOP): connections stay open and nothing answers.
+    ///
+    /// # Errors
+    /// When it is not running.
+    pub fn pause(&self) -> Result<(), ServiceError> {
+        self.jvm.signal(Signal::STOP)
+    }
+
+    /// Lets a frozen process go on (SIGCONT).
+    ///
+    /// # Errors
+    /// When it is not running.
+    pub fn resume(&self) -> Result<(), ServiceError> {
+        self.jvm.signal(Signal::CONT)
+    }
+
+    /// Starts the process again on the same ports with the same data, and waits until it serves. A running one goes
+    /// on.
+    ///
+    /// # Errors
+    /// When the broker does not come up within two minutes, which includes a cluster without a majority.
+    pub fn restart(&self) -> Result<(), ServiceError> {
+        self.jvm.start(|| accepts(self.ports.client.port()) && admin::knows(&self.direct_address(), self.id))
+    }
+}
+
+/// What a broker's storage is formatted with.
+pub(super) struct Storage<'a> {
+    pub(super) cluster_id: &'a str,
+    pub(super) properties: &'a str,
+}
+
+fn format_storage(config: &Path, cluster_id: &str) -> Result<(), ServiceError> {
+    let output = Command::new("java")
+        .args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"])
+        .arg(install::class_path()?)
+        .args(["kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config"])
+        .arg(config)
+        .stdin(Stdio::null())
+        .output()
+        .attempting("run java")?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = [output.stdout, output.stderr].concat();
+    Err(ServiceError::Request {
+        name: "Kafka's storage tool".into(),
+        problem: String::from_utf8_lossy(&text).into_owned(),
+    })
+}

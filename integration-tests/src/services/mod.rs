@@ -1,0 +1,15 @@
+//! Servers for tests, and the gate in front of tests that need them.
+
+mod error;
+mod install;
+mod kafka;
+pub(crate) mod port;
+mod process;
+mod shared;
+mod zookeeper;
+
+pub use error::ServiceError;
+pub use install::{Availability, availability, require_services};
+pub use kafka::{Broker, KafkaBuilder, KafkaCluster};
+pub use shared::Shared;
+pub use zookeeper::ZooKeeperServer;

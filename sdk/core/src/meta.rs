@@ -1,1 +1,0 @@
-//! Metadata codecs: the registry's cluster, topic and group nodes, in ZMS's `.properties` text and in JSON.
