@@ -63,7 +63,7 @@ struct Bed<'a> {
 
 impl<'a> Bed<'a> {
     fn new(arguments: &'a BenchArgs) -> Result<Self, Failure> {
-        let cluster = Cluster::start_mock()?;
+        let cluster = if arguments.mock { Cluster::start_mock()? } else { Cluster::start_kafka()? };
         Ok(Self { arguments, cluster, filled: BTreeMap::new(), groups: 0 })
     }
 
@@ -94,7 +94,7 @@ impl<'a> Bed<'a> {
         let mut job = Job {
             work: work.name.to_owned(),
             side: side.to_owned(),
-            bootstrap: self.cluster.bootstrap().to_owned(),
+            bootstrap: self.cluster.bootstrap(),
             registry: None,
             topic: String::new(),
             group: format!("bench-{}-{}", work.name, self.groups),

@@ -1,4 +1,4 @@
-//! The cluster that is measured against: started for it, in processes of its own.
+//! librdkafka's mock cluster, in a process of its own: its CPU time is not a client's.
 
 use std::{
     io::{self, BufRead, BufReader, Write},
@@ -9,41 +9,16 @@ use rdkafka::mocking::MockCluster;
 
 use crate::{Failure, child};
 
-/// A running cluster. Ends with this value.
-pub(crate) struct Cluster {
-    mock: MockProcess,
-    topics: u32,
-}
-
-impl Cluster {
-    /// Starts librdkafka's mock cluster in a process of its own.
-    pub(crate) fn start_mock() -> Result<Self, Failure> {
-        Ok(Self { mock: MockProcess::start()?, topics: 0 })
-    }
-
-    pub(crate) fn bootstrap(&self) -> &str {
-        &self.mock.bootstrap
-    }
-
-    /// Creates a topic that nobody used before; its name.
-    pub(crate) fn create_topic(&mut self, work: &str, partitions: i32) -> Result<String, Failure> {
-        self.topics += 1;
-        let topic = format!("bench-{work}-{}", self.topics);
-        self.mock.create_topic(&topic, partitions)?;
-        Ok(topic)
-    }
-}
-
-/// The process behind a mock cluster, asked over its standard input and output.
-struct MockProcess {
+/// The process, asked over its standard input and output. Ends with this value.
+pub(super) struct MockProcess {
     child: Child,
     requests: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
-    bootstrap: String,
+    pub(super) bootstrap: String,
 }
 
 impl MockProcess {
-    fn start() -> Result<Self, Failure> {
+    pub(super) fn start() -> Result<Self, Failure> {
         let mut child = child::spawn(["mock-cluster"])?;
         let requests = child.stdin.take();
         let mut answers = BufReader::new(child.stdout.take().ok_or("a child without output")?);
@@ -52,7 +27,7 @@ impl MockProcess {
         Ok(Self { child, requests, answers, bootstrap: bootstrap.trim().to_owned() })
     }
 
-    fn create_topic(&mut self, topic: &str, partitions: i32) -> Result<(), Failure> {
+    pub(super) fn create_topic(&mut self, topic: &str, partitions: i32) -> Result<(), Failure> {
         let requests = self.requests.as_mut().ok_or("the mock cluster is gone")?;
         writeln!(requests, "{topic} {partitions}")?;
         let mut answer = String::new();
@@ -75,7 +50,7 @@ impl Drop for MockProcess {
 }
 
 /// The other end of [`MockProcess`]: prints the address, then creates a topic for each line read, until the input ends.
-pub(crate) fn serve_mock() -> Result<(), Failure> {
+pub(crate) fn serve() -> Result<(), Failure> {
     let cluster = MockCluster::new(1)?;
     println!("{}", cluster.bootstrap_servers());
     for line in io::stdin().lock().lines() {
