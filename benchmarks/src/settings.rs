@@ -9,7 +9,8 @@ use crate::job::Job;
 /// Properties by librdkafka's names.
 pub(crate) type Settings = &'static [(&'static str, &'static str)];
 
-/// Throughput with every acknowledgement that Kafka can give. The queue's limit in bytes is that of the SDK's buffer.
+/// Every acknowledgement that Kafka can give, and batches worth their requests: the SDK's profile `durable`. What is
+/// not yet acknowledged is limited by each side's own default: the SDK's buffer, librdkafka's 100,000 messages.
 pub(crate) const PRODUCER: Settings = &[
     ("acks", "all"),
     ("enable.idempotence", "true"),
@@ -18,11 +19,9 @@ pub(crate) const PRODUCER: Settings = &[
     ("batch.size", "1000000"),
     ("batch.num.messages", "10000"),
     ("compression.type", "none"),
-    ("queue.buffering.max.kbytes", "32768"),
-    ("queue.buffering.max.messages", "1000000"),
 ];
 
-/// No message waits for another one.
+/// No message waits for another one: the SDK's profile `latency`.
 pub(crate) const PROMPT_PRODUCER: Settings = &[
     ("acks", "all"),
     ("enable.idempotence", "true"),
@@ -40,7 +39,7 @@ pub(crate) const CONSUMER: Settings = &[
 ];
 
 /// The mock answers an empty fetch only after the whole wait, where a real broker answers as soon as there is a
-/// message; and it takes its time to admit a group's first member.
+/// message.
 const MOCK_CONSUMER: Settings = &[("fetch.wait.max.ms", "5")];
 
 /// The configuration of a producer.

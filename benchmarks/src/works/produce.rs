@@ -78,7 +78,7 @@ fn send_all(
     tally.wait()
 }
 
-/// The client's own thread empties the queue; a full one holds a hundred milliseconds' work.
+/// The client's own thread empties the queue; a full one holds work for tens of milliseconds.
 fn wait_for_room(error: KafkaError) -> Result<(), Failure> {
     if error != KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull) {
         return Err(error.into());
