@@ -1,5 +1,7 @@
 //! The Kafka clusters do what tests will rely on.
 
+#![allow(clippy::unwrap_used, reason = "what fails in a helper fails the test")]
+
 use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;

@@ -1,14 +1,17 @@
 //! The `ZooKeeper` server and the proxy do what tests will rely on.
 
-use std::io::{ErrorKind, Read, Write};
+#![allow(clippy::unwrap_used, reason = "what fails in a helper fails the test")]
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use zms_integration_tests::proxy::Proxy;
 use zms_integration_tests::services::{ZooKeeperServer, require_services};
+use zms_integration_tests::wait::{LIMIT, await_that};
 
-const LIMIT: Duration = Duration::from_secs(30);
 /// Long enough to tell silence from slowness, for what must not happen.
 const SILENCE: Duration = Duration::from_millis(300);
 
@@ -45,6 +48,36 @@ fn zookeeper_survives_kill_stop_and_pause_on_the_same_port() {
     let pid = server.pid().unwrap();
     drop(server);
     assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "dropping the handle ends the process");
+}
+
+/// Run by the next test in a process of its own.
+#[test]
+#[ignore = "only as part of `servers_die_with_a_killed_test_process`"]
+fn starts_a_server_and_waits_for_its_end() {
+    let server = ZooKeeperServer::start().unwrap();
+    println!("\npid={}", server.pid().unwrap());
+    thread::sleep(LIMIT);
+}
+
+#[test]
+fn servers_die_with_a_killed_test_process() {
+    if !require_services() {
+        return;
+    }
+    let mut test = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "--nocapture", "starts_a_server_and_waits_for_its_end"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(test.stdout.take().unwrap()).lines();
+    let pid =
+        lines.map_while(Result::ok).find_map(|line| line.strip_prefix("pid=").map(str::to_owned)).unwrap();
+    let process = std::path::Path::new("/proc").join(pid);
+    assert!(process.exists());
+
+    test.kill().unwrap();
+    test.wait().unwrap();
+    await_that("the server is gone", || !process.exists());
 }
 
 #[test]
@@ -148,13 +181,5 @@ fn is_closed(stream: &mut TcpStream) -> bool {
     match stream.read(&mut [0; 16]) {
         Ok(read) => read == 0,
         Err(error) => error.kind() == ErrorKind::ConnectionReset,
-    }
-}
-
-fn await_that(what: &str, holds: impl Fn() -> bool) {
-    let limit = Instant::now() + LIMIT;
-    while !holds() {
-        assert!(Instant::now() < limit, "{what}");
-        thread::yield_now();
     }
 }

@@ -1,5 +1,6 @@
 //! Servers for tests, and the gate in front of tests that need them.
 
+pub mod by_hand;
 mod error;
 mod install;
 mod kafka;

@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -27,15 +28,6 @@ const HELD: &str = r#"trap "" HUP; read -r go || exit 1; exec "$@" </dev/null"#;
 /// Waits for its standard input to close, which is when the owner ends in whatever way, and kills the server.
 const WATCHDOG: &str = r#"read -r closed; kill -9 "$1" 2>/dev/null"#;
 
-/// What ends a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lifetime {
-    /// It dies with its handle, or with this process.
-    Owned,
-    /// It goes on when this process ends.
-    Detached,
-}
-
 /// How to run a server.
 #[derive(Debug)]
 pub(crate) struct Launch {
@@ -44,7 +36,6 @@ pub(crate) struct Launch {
     pub(crate) jvm_options: Vec<String>,
     pub(crate) main_class: &'static str,
     pub(crate) arguments: Vec<String>,
-    pub(crate) lifetime: Lifetime,
 }
 
 /// A JVM process that can be started again and again with the same directory.
@@ -52,25 +43,22 @@ pub(crate) struct Launch {
 pub(crate) struct Jvm {
     launch: Launch,
     running: Mutex<Option<Running>>,
+    detached: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Running {
     server: Child,
-    watchdog: Option<Child>,
+    watchdog: Child,
 }
 
 impl Jvm {
     pub(crate) fn new(launch: Launch) -> Self {
-        Self { launch, running: Mutex::new(None) }
+        Self { launch, running: Mutex::new(None), detached: AtomicBool::new(false) }
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.launch.name
-    }
-
-    pub(crate) fn directory(&self) -> &Path {
-        &self.launch.directory
     }
 
     /// Starts the process and waits until `ready` holds. Nothing happens if it is running already.
@@ -80,9 +68,9 @@ impl Jvm {
     }
 
     /// Starts the process without waiting.
-    pub(crate) fn spawn(&self) -> Result<(), ServiceError> {
+    fn spawn(&self) -> Result<(), ServiceError> {
         let mut running = self.lock();
-        if running.as_mut().is_some_and(|running| running.is_alive()) {
+        if running.as_mut().is_some_and(Running::is_alive) {
             return Ok(());
         }
         *running = Some(self.launch.run()?);
@@ -90,7 +78,7 @@ impl Jvm {
     }
 
     /// Waits until `ready` holds; fails early if the process ends.
-    pub(crate) fn await_ready(&self, ready: impl Fn() -> bool) -> Result<(), ServiceError> {
+    fn await_ready(&self, ready: impl Fn() -> bool) -> Result<(), ServiceError> {
         let limit = Instant::now() + START_LIMIT;
         loop {
             if !self.is_running() {
@@ -148,6 +136,14 @@ impl Jvm {
         running.signal(signal).attempting(format_args!("signal {}", self.name()))
     }
 
+    /// Lets the process outlive this one and its handle, and gives up control over it.
+    pub(crate) fn detach(&self) {
+        self.detached.store(true, Ordering::Relaxed);
+        if let Some(mut running) = self.lock().take() {
+            running.release();
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -166,7 +162,7 @@ impl Jvm {
 impl Drop for Jvm {
     /// Kills the server and removes its directory; after a failed test the directory stays, to be looked at.
     fn drop(&mut self) {
-        if self.launch.lifetime == Lifetime::Detached {
+        if self.detached.load(Ordering::Relaxed) {
             return;
         }
         self.kill();
@@ -185,10 +181,7 @@ impl Launch {
 
     fn run(&self) -> Result<Running, ServiceError> {
         let mut server = self.held_command()?.spawn().attempting(format_args!("start {}", self.name))?;
-        let watchdog = match self.lifetime {
-            Lifetime::Owned => Some(watch(server.id()).attempting("start a watchdog")?),
-            Lifetime::Detached => None,
-        };
+        let watchdog = watch(server.id()).attempting("start a watchdog")?;
         let mut gate = server.stdin.take().ok_or_else(|| ServiceError::NotRunning(self.name.clone()))?;
         gate.write_all(b"go\n").attempting(format_args!("start {}", self.name))?;
         Ok(Running { server, watchdog })
@@ -228,12 +221,15 @@ impl Running {
         Ok(kill_process(pid, signal)?)
     }
 
+    /// Ends the watchdog alone.
+    fn release(&mut self) {
+        let _ = self.watchdog.kill();
+        let _ = self.watchdog.wait();
+    }
+
     fn kill(mut self) {
         // The watchdog goes first: once the server is reaped, its process id may belong to anybody.
-        if let Some(mut watchdog) = self.watchdog.take() {
-            let _ = watchdog.kill();
-            let _ = watchdog.wait();
-        }
+        self.release();
         let _ = self.server.kill();
         let _ = self.server.wait();
     }

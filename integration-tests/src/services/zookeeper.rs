@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read, Write as _};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use super::error::{Attempting, ServiceError};
 use super::install;
 use super::port::{PortLease, loopback};
-use super::process::{Jvm, Launch, Lifetime};
+use super::process::{Jvm, Launch};
 
 /// A `ZooKeeper` server on a loopback port. Clones share it; the last one to be dropped kills it.
 ///
@@ -35,14 +35,10 @@ impl ZooKeeperServer {
     /// # Errors
     /// When Java or Maven is missing, or the server does not come up within two minutes: the error shows its log.
     pub fn start() -> Result<Self, ServiceError> {
-        Self::launch(install::run_directory("zookeeper")?, PortLease::any()?, Lifetime::Owned)
+        Self::launch(install::run_directory("zookeeper")?, PortLease::any()?)
     }
 
-    pub(crate) fn launch(
-        directory: std::path::PathBuf,
-        port: PortLease,
-        lifetime: Lifetime,
-    ) -> Result<Self, ServiceError> {
+    pub(crate) fn launch(directory: PathBuf, port: PortLease) -> Result<Self, ServiceError> {
         let config = directory.join("zoo.cfg");
         fs::write(&config, configuration(&directory, port.port())).attempting("write zoo.cfg")?;
         let jvm = Jvm::new(Launch {
@@ -51,7 +47,6 @@ impl ZooKeeperServer {
             jvm_options: vec!["-Xmx256m".into(), "-Dzookeeper.jmx.log4j.disable=true".into()],
             main_class: "org.apache.zookeeper.server.quorum.QuorumPeerMain",
             arguments: vec![config.display().to_string()],
-            lifetime,
         });
         let server = Self { inner: Arc::new(Inner { jvm, port }) };
         server.restart()?;
@@ -109,6 +104,10 @@ impl ZooKeeperServer {
     pub fn restart(&self) -> Result<(), ServiceError> {
         let port = self.port();
         self.inner.jvm.start(|| serves(port))
+    }
+
+    pub(crate) fn detach(&self) {
+        self.inner.jvm.detach();
     }
 }
 

@@ -75,6 +75,18 @@ pub fn check(scope: Scope, name: &str) -> Result<(), Dropped> {
     Err(Dropped { name: name.to_owned(), reason })
 }
 
+/// Whether a property's value must not stand in the registry in plain text.
+pub fn is_secret(name: &str) -> bool {
+    SECRETS.contains(&name)
+}
+
+/// Whether a value is a reference that each client resolves for itself: `${env:NAME}` or `${file:/path}`.
+pub fn is_reference(value: &str) -> bool {
+    let inner = value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    let target = inner.and_then(|inner| inner.strip_prefix("env:").or_else(|| inner.strip_prefix("file:")));
+    target.is_some_and(|target| !target.is_empty() && !target.contains(['{', '}']))
+}
+
 fn allowed(scope: Scope, name: &str) -> bool {
     match scope {
         Scope::Cluster => CLUSTER.contains(&name),
@@ -185,6 +197,14 @@ const CONSUMER: &[&str] = &[
     "check.crcs",
 ];
 
+const SECRETS: &[&str] = &[
+    "sasl.password",
+    "sasl.oauthbearer.client.secret",
+    "ssl.key.password",
+    "ssl.key.pem",
+    "ssl.keystore.password",
+];
+
 const CODE: &str = "makes the client load and run code of the registry's choice";
 const IDENTITY: &str = "the SDK sets it from the registry's own names";
 const POSITIONS: &str = "the SDK commits positions itself, only of what was handled";
@@ -281,6 +301,17 @@ mod tests {
         let mut all: Vec<&str> = lists.concat();
         all.sort_unstable();
         assert!(all.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn a_reference_is_no_plain_text() {
+        for reference in ["${env:KAFKA_PW}", "${file:/run/secrets/kafka}"] {
+            assert!(is_reference(reference), "{reference}");
+        }
+        for plain in ["hunter2", "${env:}", "${KAFKA_PW}", "x${env:A}", "${env:A}x", "${env:A}${env:B}", ""] {
+            assert!(!is_reference(plain), "{plain}");
+        }
+        assert!(SECRETS.iter().all(|secret| CLUSTER.contains(secret)));
     }
 
     #[test]

@@ -1,1 +1,3 @@
 //! Sending by topic name.
+
+pub(crate) mod sink;

@@ -11,8 +11,8 @@ pub(super) fn check_path(path: &str) -> Result<(), RegistryError> {
     let Some(rest) = path.strip_prefix('/') else {
         return Err(invalid(path, "does not start with '/'"));
     };
-    if path.chars().any(char::is_control) {
-        return Err(invalid(path, "has control characters"));
+    if path.chars().any(is_refused) {
+        return Err(invalid(path, "has control or private-use characters"));
     }
     let is_bad = |segment: &str| matches!(segment, "" | "." | "..");
     if !rest.is_empty() && rest.split('/').any(is_bad) {
@@ -30,9 +30,21 @@ pub(super) fn check_data(path: &str, data: &[u8]) -> Result<(), RegistryError> {
     Err(RegistryError::Invalid { reason })
 }
 
+/// Refuses versions that no node has; to `ZooKeeper` -1 would mean "whatever stands there".
+pub(super) fn check_version(path: &str, version: i32) -> Result<(), RegistryError> {
+    if version >= 0 {
+        return Ok(());
+    }
+    Err(RegistryError::Invalid { reason: format!("{path}: a version is never negative, but {version} is") })
+}
+
 /// The path of the parent; `None` for the root and its children, whose parent always exists.
 pub(super) fn parent(path: &str) -> Option<&str> {
     path.rsplit_once('/').map(|(parent, _)| parent).filter(|parent| !parent.is_empty())
+}
+
+fn is_refused(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}')
 }
 
 fn invalid(path: &str, what: &str) -> RegistryError {
@@ -48,7 +60,9 @@ mod tests {
         for good in ["/", "/zms", "/zms/topic/a.b", "/zms/topic/x||y"] {
             assert!(check_path(good).is_ok(), "{good}");
         }
-        for bad in ["", "zms", "/zms/", "//zms", "/zms/./a", "/zms/..", "/zms/a\0b", "/zms/a\nb"] {
+        for bad in
+            ["", "zms", "/zms/", "//zms", "/zms/./a", "/zms/..", "/zms/a\0b", "/zms/a\nb", "/zms/\u{e000}"]
+        {
             assert!(matches!(check_path(bad), Err(RegistryError::Invalid { .. })), "{bad:?}");
         }
     }

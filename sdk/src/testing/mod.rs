@@ -1,1 +1,7 @@
 //! For users' own tests: in-process Kafka clusters, an in-memory registry, guarantee checkers.
+
+mod cluster;
+
+pub use cluster::{
+    Api, BrokerError, FAST_CONSUMER_PROTOCOL_PROPERTIES, FAST_GROUP_PROPERTIES, MockCluster, MockClusterError,
+};

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use super::super::error::{Attempting, ServiceError};
 use super::super::install;
 use super::super::port::PortLease;
-use super::super::process::{Jvm, Launch, Lifetime, accepts};
+use super::super::process::{Jvm, Launch, accepts};
 use super::admin;
 use crate::proxy::Proxy;
 
@@ -43,7 +43,6 @@ impl Broker {
         id: i32,
         ports: Ports,
         directory: &Path,
-        lifetime: Lifetime,
         storage: &Storage<'_>,
     ) -> Result<Self, ServiceError> {
         let config = directory.join("server.properties");
@@ -55,7 +54,6 @@ impl Broker {
             jvm_options: vec!["-Xmx400m".into()],
             main_class: "kafka.Kafka",
             arguments: vec![config.display().to_string()],
-            lifetime,
         });
         Ok(Self { id, jvm, ports })
     }
@@ -121,6 +119,10 @@ impl Broker {
     /// When the broker does not come up within two minutes, which includes a cluster without a majority.
     pub fn restart(&self) -> Result<(), ServiceError> {
         self.jvm.start(|| accepts(self.ports.client.port()) && admin::knows(&self.direct_address(), self.id))
+    }
+
+    pub(crate) fn detach(&self) {
+        self.jvm.detach();
     }
 }
 

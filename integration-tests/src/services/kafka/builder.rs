@@ -9,7 +9,6 @@ use std::thread;
 use super::super::error::{Attempting, ServiceError};
 use super::super::install;
 use super::super::port::PortLease;
-use super::super::process::Lifetime;
 use super::broker::{Broker, Ports, Storage};
 use super::{Inner, KafkaCluster};
 use crate::proxy::Proxy;
@@ -20,7 +19,6 @@ pub struct KafkaBuilder {
     brokers: usize,
     proxied: bool,
     properties: Vec<(String, String)>,
-    lifetime: Lifetime,
     place: Option<Place>,
 }
 
@@ -33,7 +31,7 @@ struct Place {
 
 impl Default for KafkaBuilder {
     fn default() -> Self {
-        Self { brokers: 1, proxied: false, properties: Vec::new(), lifetime: Lifetime::Owned, place: None }
+        Self { brokers: 1, proxied: false, properties: Vec::new(), place: None }
     }
 }
 
@@ -59,9 +57,8 @@ impl KafkaBuilder {
         self
     }
 
-    /// Lets the cluster outlive this process, in a directory and on ports that people can find again.
-    pub(crate) fn detached(mut self, directory: &Path, first_port: u16) -> Self {
-        self.lifetime = Lifetime::Detached;
+    /// Puts the cluster into a directory and, if they are free, on ports that people can find again.
+    pub(crate) fn at(mut self, directory: &Path, first_port: u16) -> Self {
         self.place = Some(Place { directory: directory.to_owned(), first_port });
         self
     }
@@ -104,13 +101,7 @@ impl KafkaBuilder {
         };
         std::fs::create_dir_all(&directory).attempting(format_args!("create {}", directory.display()))?;
         let properties = self.server_properties(id, &ports, voters, &directory);
-        Broker::prepare(
-            id,
-            ports,
-            &directory,
-            self.lifetime,
-            &Storage { cluster_id, properties: &properties },
-        )
+        Broker::prepare(id, ports, &directory, &Storage { cluster_id, properties: &properties })
     }
 
     fn server_properties(&self, id: i32, ports: &Ports, voters: &str, directory: &Path) -> String {

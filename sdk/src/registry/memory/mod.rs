@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use self::tree::{SessionId, Touched, Tree};
 use super::{
+    listeners::Listeners,
     path::check_path,
     port::{
         BoxFuture, ChangeListener, Node, Op, Registry, RegistryError, Session, SessionState, SharedRegistry,
@@ -204,10 +205,7 @@ impl Registry for MemoryRegistry {
     }
 
     fn listen(&self, listener: Weak<dyn ChangeListener>) {
-        let mut store = self.client.store();
-        let listeners = &mut store.client(self.client.id).listeners;
-        listeners.retain(|listener| listener.strong_count() > 0);
-        listeners.push(listener);
+        self.client.store().client(self.client.id).listeners.add(listener);
     }
 
     fn session(&self) -> watch::Receiver<Session> {
@@ -270,7 +268,7 @@ struct ClientState {
     /// 0: none.
     session: SessionId,
     armed: BTreeSet<String>,
-    listeners: Vec<Weak<dyn ChangeListener>>,
+    listeners: Listeners,
     faults: VecDeque<Fault>,
     publish: watch::Sender<Session>,
 }
@@ -281,7 +279,7 @@ impl Store {
         let state = ClientState {
             session: 0,
             armed: BTreeSet::new(),
-            listeners: Vec::new(),
+            listeners: Listeners::default(),
             faults: VecDeque::new(),
             publish,
         };
@@ -374,7 +372,7 @@ impl Store {
         for path in touched {
             for client in self.clients.values_mut() {
                 if client.armed.remove(path) {
-                    let live = client.listeners.iter().filter_map(Weak::upgrade);
+                    let live = client.listeners.live().into_iter();
                     calls.extend(live.map(|listener| (path.clone(), listener)));
                 }
             }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use zms_core::route::ChangeId;
 
 use crate::registry::{
-    path::{check_data, check_path, parent},
+    path::{check_data, check_path, check_version, parent},
     port::{Node, Op, RegistryError},
 };
 
@@ -187,6 +187,7 @@ impl Tree {
 
     fn expect(&mut self, path: &str, version: i32) -> Result<&mut Entry, RegistryError> {
         check_path(path)?;
+        check_version(path, version)?;
         match self.nodes.get_mut(path) {
             None => Err(RegistryError::Missing { path: path.to_owned() }),
             Some(entry) if entry.node.version == version => Ok(entry),

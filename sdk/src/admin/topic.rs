@@ -1,0 +1,150 @@
+//! Topics: `/zms/topic/<topic>`.
+
+use zms_core::{
+    meta::{Format, GroupMeta, TopicMeta},
+    name::{ClusterName, TopicName},
+    property::{self, Scope},
+};
+
+use super::{
+    Admin, AdminError, Entry, LiveClient, Safety,
+    cluster::refuse_used,
+    store::{ATTEMPTS, Kind, contended},
+};
+use crate::registry::port::Op;
+
+impl Admin {
+    /// Adds a topic on a cluster, as `fill` completes it. The topic on the Kafka cluster is not created.
+    ///
+    /// # Errors
+    /// [`AdminError::Exists`]; [`AdminError::Missing`] without the cluster; [`AdminError::Invalid`].
+    pub async fn add_topic(
+        &self,
+        name: &TopicName,
+        format: Format,
+        cluster: &ClusterName,
+        fill: impl FnOnce(&mut TopicMeta),
+    ) -> Result<TopicMeta, AdminError> {
+        let empty = TopicMeta::new(&TopicMeta::path(name.as_str()), format, cluster.clone());
+        let mut meta = empty.clone();
+        fill(&mut meta);
+        check(&empty, &meta)?;
+        for _ in 0..ATTEMPTS {
+            let guards = self.clusters_stand(&meta).await?;
+            if self.store.add(name.as_str(), &meta, &guards).await? {
+                return Ok(meta);
+            }
+        }
+        Err(contended::<TopicMeta>(name.as_str(), ATTEMPTS))
+    }
+
+    /// A topic.
+    ///
+    /// # Errors
+    /// [`AdminError::Missing`], [`AdminError::Unreadable`].
+    pub async fn topic(&self, name: &TopicName) -> Result<TopicMeta, AdminError> {
+        Ok(self.store.find::<TopicMeta>(name.as_str()).await?.meta)
+    }
+
+    /// All topics, by name.
+    ///
+    /// # Errors
+    /// [`AdminError::Registry`].
+    pub async fn topics(&self) -> Result<Vec<Entry<TopicMeta>>, AdminError> {
+        self.store.list().await
+    }
+
+    /// Changes a topic. `change` is called again if somebody else wrote meanwhile. Another cluster takes effect at
+    /// once and moves no message: it is refused while the topic is in use.
+    ///
+    /// # Errors
+    /// [`AdminError::Missing`] without the topic or its new cluster; [`AdminError::Moving`] if it would change the
+    /// cluster or the gate during a move; [`AdminError::InUse`] if it would change the cluster of a topic with groups
+    /// or producers, unless forced; [`AdminError::Invalid`].
+    pub async fn set_topic(
+        &self,
+        name: &TopicName,
+        safety: Safety,
+        mut change: impl FnMut(&mut TopicMeta),
+    ) -> Result<TopicMeta, AdminError> {
+        for _ in 0..ATTEMPTS {
+            let found = self.store.find::<TopicMeta>(name.as_str()).await?;
+            let mut meta = found.meta.clone();
+            change(&mut meta);
+            check(&found.meta, &meta)?;
+            if safety == Safety::Checked && meta.cluster != found.meta.cluster {
+                self.refuse_if_topic_used(name).await?;
+            }
+            let guards = self.route_guards(name, &found.meta, &meta).await?;
+            if self.store.replace(name.as_str(), &found, &meta, &guards).await? {
+                return Ok(meta);
+            }
+        }
+        Err(contended::<TopicMeta>(name.as_str(), ATTEMPTS))
+    }
+
+    /// Removes a topic from the registry. The topic on the Kafka cluster stays, and so does the record of its moves.
+    ///
+    /// # Errors
+    /// [`AdminError::Missing`]; [`AdminError::Moving`]; [`AdminError::InUse`] with its groups and producers, unless
+    /// forced.
+    pub async fn remove_topic(&self, name: &TopicName, safety: Safety) -> Result<(), AdminError> {
+        for _ in 0..ATTEMPTS {
+            if safety == Safety::Checked {
+                self.refuse_if_topic_used(name).await?;
+            }
+            let guards = vec![self.store.not_moving(name).await?];
+            if self.store.remove::<TopicMeta>(name.as_str(), guards).await? {
+                return Ok(());
+            }
+        }
+        Err(contended::<TopicMeta>(name.as_str(), ATTEMPTS))
+    }
+
+    /// The producers of a topic that are connected now.
+    ///
+    /// # Errors
+    /// [`AdminError::Missing`].
+    pub async fn producers(&self, name: &TopicName) -> Result<Vec<LiveClient>, AdminError> {
+        self.store.clients::<TopicMeta>(name.as_str()).await
+    }
+
+    /// What must hold when a change of route takes effect; nothing if the route stays.
+    async fn route_guards(
+        &self,
+        name: &TopicName,
+        before: &TopicMeta,
+        after: &TopicMeta,
+    ) -> Result<Vec<Op>, AdminError> {
+        if (&before.cluster, &before.gate) == (&after.cluster, &after.gate) {
+            return Ok(Vec::new());
+        }
+        let mut guards = self.clusters_stand(after).await?;
+        guards.push(self.store.not_moving(name).await?);
+        Ok(guards)
+    }
+
+    async fn clusters_stand(&self, topic: &TopicMeta) -> Result<Vec<Op>, AdminError> {
+        self.store.clusters_stand(&topic.cluster, topic.gate.as_ref()).await
+    }
+
+    async fn refuse_if_topic_used(&self, name: &TopicName) -> Result<(), AdminError> {
+        let groups = self.store.list::<GroupMeta>().await?;
+        let bound = groups.iter().filter(|entry| match &entry.meta {
+            Ok(None) => false,
+            Ok(Some(group)) => &group.topic == name,
+            Err(_) => true,
+        });
+        let producers = self.store.registered::<TopicMeta>(name.as_str()).await?;
+        let bound = bound.map(|entry| format!("group {}", entry.name));
+        let users = bound.chain(producers.into_iter().map(|node| format!("producer {node}")));
+        refuse_used::<TopicMeta>(name.as_str(), users)
+    }
+}
+
+fn check(before: &TopicMeta, after: &TopicMeta) -> Result<(), AdminError> {
+    for (name, _) in after.producer.iter().filter(|(name, value)| before.producer.get(*name) != Some(value)) {
+        property::check(Scope::Producer, name)?;
+    }
+    Ok(())
+}

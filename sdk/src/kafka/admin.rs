@@ -1,0 +1,229 @@
+//! Questions to a cluster, and its topics' administration.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::Future,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+    thread::{self, Thread},
+    time::{Duration, Instant},
+};
+
+use rdkafka::{
+    ClientContext, TopicPartitionList,
+    admin::{AdminClient, AdminOptions, NewTopic as NativeTopic, ResourceSpecifier, TopicReplication},
+    client::{Client, DefaultClientContext},
+    consumer::{BaseConsumer, DefaultConsumerContext},
+    error::{KafkaError, KafkaResult, RDKafkaErrorCode},
+    metadata::MetadataTopic,
+};
+use zms_core::{
+    name::{GroupName, TopicName},
+    route::ClusterSpec,
+};
+
+use super::{
+    config::Settings,
+    control,
+    error::{coded, deadline, failure, timeout, translated},
+};
+use crate::engine::port::{
+    ClusterAdmin, EngineError, FailureKind, LogRange, NewTopic, OpenError, Position, TopicInfo,
+};
+
+/// A handle for questions.
+pub(super) struct KafkaAdmin {
+    cluster: ClusterSpec,
+    native: Native,
+}
+
+impl KafkaAdmin {
+    pub(super) fn open(cluster: &ClusterSpec) -> Result<Self, OpenError> {
+        let native: AdminClient<DefaultClientContext> =
+            Settings::questions(cluster)?.open(DefaultClientContext)?;
+        Ok(Self { cluster: cluster.clone(), native: Native(Some(native)) })
+    }
+
+    fn client(&self) -> &Client<DefaultClientContext> {
+        self.native.get().inner()
+    }
+
+    fn known(&self, topic: &TopicName, limit: Duration) -> Result<TopicInfo, EngineError> {
+        self.topic(topic, limit)?.ok_or_else(|| {
+            let reason = format!("topic {topic} does not exist on cluster {}", self.cluster.name);
+            failure(FailureKind::UnknownTopic, reason)
+        })
+    }
+
+    fn log_range(&self, topic: &TopicName, partition: i32, limit: Duration) -> Result<LogRange, EngineError> {
+        let (low, high) =
+            self.client().fetch_watermarks(topic.as_str(), partition, timeout(limit)).map_err(|error| {
+                EngineError {
+                    reason: format!("log of {topic}/{partition} on cluster {}: {error}", self.cluster.name),
+                    ..translated(&error)
+                }
+            })?;
+        Ok(LogRange { low, high })
+    }
+}
+
+impl ClusterAdmin for KafkaAdmin {
+    fn cluster_id(&self, limit: Duration) -> Result<String, EngineError> {
+        self.client().fetch_cluster_id(timeout(limit)).ok_or_else(|| {
+            let reason = format!("cluster {} did not tell its id in time", self.cluster.name);
+            failure(FailureKind::Unreachable, reason)
+        })
+    }
+
+    fn topic(&self, topic: &TopicName, limit: Duration) -> Result<Option<TopicInfo>, EngineError> {
+        topic_info(self.client(), topic.as_str(), limit)
+    }
+
+    fn create_topic(&self, topic: &NewTopic, limit: Duration) -> Result<(), EngineError> {
+        let replication = TopicReplication::Fixed(topic.replication.unwrap_or(-1));
+        let mut wanted = NativeTopic::new(topic.topic.as_str(), topic.partitions, replication);
+        for (setting, value) in &topic.settings {
+            wanted = wanted.set(setting, value);
+        }
+        let answers = wait(self.native.get().create_topics([&wanted], &options(limit)), limit)?;
+        match answers.into_iter().next() {
+            Some(Ok(_)) => Ok(()),
+            Some(Err((name, code))) => {
+                Err(EngineError { reason: format!("topic {name}: {code}"), ..coded(code) })
+            }
+            None => Err(failure(FailureKind::Other, "no answer for the topic")),
+        }
+    }
+
+    fn topic_settings(
+        &self,
+        topic: &TopicName,
+        limit: Duration,
+    ) -> Result<BTreeMap<String, String>, EngineError> {
+        let asked = ResourceSpecifier::Topic(topic.as_str());
+        let answers = wait(self.native.get().describe_configs([&asked], &options(limit)), limit)?;
+        let described = match answers.into_iter().next() {
+            Some(Ok(described)) => described,
+            Some(Err(code)) => return Err(coded(code)),
+            None => return Err(failure(FailureKind::Other, "no answer for the topic")),
+        };
+        let shown = described.entries.into_iter().filter(|entry| !entry.is_sensitive);
+        Ok(shown.filter_map(|entry| Some((entry.name, entry.value?))).collect())
+    }
+
+    fn log_ranges(&self, topic: &TopicName, limit: Duration) -> Result<Vec<LogRange>, EngineError> {
+        let deadline = deadline(limit);
+        let partitions = self.known(topic, limit)?.partitions;
+        (0..partitions)
+            .map(|partition| {
+                self.log_range(topic, partition, deadline.saturating_duration_since(Instant::now()))
+            })
+            .collect()
+    }
+
+    fn committed(
+        &self,
+        group: &GroupName,
+        topic: &TopicName,
+        limit: Duration,
+    ) -> Result<Vec<Position>, EngineError> {
+        let deadline = deadline(limit);
+        let partitions = self.known(topic, limit)?.partitions;
+        let mut list = TopicPartitionList::new();
+        list.add_partition_range(topic.as_str(), 0, partitions - 1);
+        // Never subscribed, so it asks in the group's name without becoming a member.
+        let settings = Settings::questions(&self.cluster).map_err(|error| unopened(&error))?;
+        let asker: BaseConsumer<DefaultConsumerContext> = settings
+            .for_group(group.as_str())
+            .open(DefaultConsumerContext)
+            .map_err(|error| unopened(&error))?;
+        control::committed(&asker, list, deadline.saturating_duration_since(Instant::now()))
+    }
+}
+
+impl fmt::Debug for KafkaAdmin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KafkaAdmin").field("cluster", &self.cluster.name).finish_non_exhaustive()
+    }
+}
+
+fn unopened(error: &OpenError) -> EngineError {
+    failure(FailureKind::Other, error.to_string())
+}
+
+fn options(limit: Duration) -> AdminOptions {
+    AdminOptions::new().request_timeout(Some(timeout(limit))).operation_timeout(Some(timeout(limit)))
+}
+
+/// What a cluster knows of a topic; `None` when it does not exist.
+pub(super) fn topic_info<C: ClientContext>(
+    client: &Client<C>,
+    topic: &str,
+    limit: Duration,
+) -> Result<Option<TopicInfo>, EngineError> {
+    let metadata = client.fetch_metadata(Some(topic), timeout(limit)).map_err(|error| translated(&error))?;
+    let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else {
+        return Ok(None);
+    };
+    match found.error().map(RDKafkaErrorCode::from) {
+        None => Ok(Some(info(found))),
+        Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => Ok(None),
+        Some(code) => Err(EngineError { reason: format!("topic {topic}: {code}"), ..coded(code) }),
+    }
+}
+
+fn info(topic: &MetadataTopic) -> TopicInfo {
+    let partitions = topic.partitions();
+    let replicas = partitions.iter().map(|it| i32::try_from(it.replicas().len()).unwrap_or(i32::MAX));
+    TopicInfo {
+        partitions: i32::try_from(partitions.len()).unwrap_or(i32::MAX),
+        leaderless: partitions.iter().filter(|it| it.leader() < 0).map(|it| it.id()).collect(),
+        replication: replicas.min().unwrap_or(0),
+    }
+}
+
+/// The native client. Its destructor joins threads, so it is destroyed on a thread of its own.
+struct Native(Option<AdminClient<DefaultClientContext>>);
+
+impl Native {
+    fn get(&self) -> &AdminClient<DefaultClientContext> {
+        self.0.as_ref().expect("taken only by the destructor")
+    }
+}
+
+impl Drop for Native {
+    fn drop(&mut self) {
+        let Some(native) = self.0.take() else { return };
+        // Without a thread it is destroyed here, which takes longer and does no harm.
+        let _ = thread::Builder::new().name("zms-admin-drop".to_owned()).spawn(move || drop(native));
+    }
+}
+
+/// Drives one request on this thread. The client enforces the limit and is given some time to say so.
+fn wait<T>(request: impl Future<Output = KafkaResult<T>>, limit: Duration) -> Result<T, EngineError> {
+    const GRACE: Duration = Duration::from_secs(1);
+    let deadline = deadline(limit.saturating_add(GRACE));
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut request = pin!(request);
+    loop {
+        if let Poll::Ready(answer) = request.as_mut().poll(&mut context) {
+            return answer.map_err(|error: KafkaError| translated(&error));
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(failure(FailureKind::Unreachable, "no answer within the limit"));
+        }
+        thread::park_timeout(left);
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}

@@ -1,0 +1,142 @@
+//! From specs to librdkafka's configuration.
+
+use rdkafka::{
+    ClientConfig,
+    client::ClientContext,
+    config::{FromClientConfigAndContext, RDKafkaLogLevel},
+    error::KafkaError,
+};
+use zms_core::route::ClusterSpec;
+
+use super::secret;
+use crate::engine::port::{ConsumerSpec, OpenError, ProducerSpec};
+
+/// Hash of keys as in Java's client, so that both put a key on the same partition.
+const PARTITIONER: (&str, &str) = ("partitioner", "murmur2_random");
+const ASSIGNMENT: (&str, &str) = ("partition.assignment.strategy", "cooperative-sticky");
+
+/// A client's properties, ready to open it. No `Debug`: values may be secrets.
+pub(super) struct Settings {
+    cluster: String,
+    config: ClientConfig,
+    /// Properties whose value came from a reference.
+    secret: Vec<String>,
+}
+
+impl Settings {
+    /// For a producer.
+    pub(super) fn producer(spec: &ProducerSpec) -> Result<Self, OpenError> {
+        let mut settings = Self::new(&spec.cluster);
+        settings.put(PARTITIONER.0, PARTITIONER.1);
+        settings.layer(&spec.cluster, &spec.properties)?;
+        settings.put("client.id", &spec.client_id);
+        Ok(settings)
+    }
+
+    /// For a member of a group.
+    pub(super) fn consumer(spec: &ConsumerSpec) -> Result<Self, OpenError> {
+        let mut settings = Self::new(&spec.cluster);
+        settings.layer(&spec.cluster, &spec.properties)?;
+        settings.default_assignment();
+        settings.put("client.id", &spec.client_id);
+        settings.put("group.id", spec.group.as_str());
+        settings.put("enable.auto.commit", "false");
+        settings.put("enable.auto.offset.store", "false");
+        settings.put("enable.partition.eof", "false");
+        Ok(settings)
+    }
+
+    /// For questions: sees the whole log, also what open transactions hold back, and reports only by return values,
+    /// because nobody polls such a client for its log lines.
+    pub(super) fn questions(cluster: &ClusterSpec) -> Result<Self, OpenError> {
+        let mut settings = Self::new(cluster);
+        settings.layer(cluster, &[])?;
+        settings.put("isolation.level", "read_uncommitted");
+        settings.config.set_log_level(RDKafkaLogLevel::Emerg);
+        Ok(settings)
+    }
+
+    /// The same under a group's name.
+    pub(super) fn for_group(mut self, group: &str) -> Self {
+        self.put("group.id", group);
+        self.put("enable.auto.commit", "false");
+        self
+    }
+
+    /// Opens the client.
+    pub(super) fn open<C, T>(&self, context: C) -> Result<T, OpenError>
+    where
+        C: ClientContext,
+        T: FromClientConfigAndContext<C>,
+    {
+        self.config.create_with_context(context).map_err(|error| self.refused(&error))
+    }
+
+    /// Why librdkafka refused.
+    pub(super) fn refused(&self, error: &KafkaError) -> OpenError {
+        let reason = match error {
+            KafkaError::ClientConfig(_, words, property, _) if self.may_show(property) => {
+                format!("property {property}: {words}")
+            }
+            KafkaError::ClientConfig(_, _, property, _) => {
+                format!("property {property} has an invalid value")
+            }
+            other => other.to_string(),
+        };
+        OpenError::Config { cluster: self.cluster.clone(), reason }
+    }
+
+    fn new(cluster: &ClusterSpec) -> Self {
+        let mut config = ClientConfig::new();
+        config.set_log_level(RDKafkaLogLevel::Info);
+        Self { cluster: cluster.name.to_string(), config, secret: Vec::new() }
+    }
+
+    fn put(&mut self, property: &str, value: &str) {
+        self.config.set(property, value);
+    }
+
+    /// The cluster's properties, the caller's over them, and what holds for every client.
+    fn layer(&mut self, cluster: &ClusterSpec, own: &[(String, String)]) -> Result<(), OpenError> {
+        let own = own.iter().map(|(property, value)| (property, value));
+        for (property, value) in cluster.properties.iter().chain(own) {
+            self.resolved(property, value)?;
+        }
+        if self.config.get("debug").is_some() {
+            self.config.set_log_level(RDKafkaLogLevel::Debug);
+        }
+        self.put("bootstrap.servers", &cluster.bootstrap);
+        self.put("allow.auto.create.topics", "false");
+        Ok(())
+    }
+
+    fn resolved(&mut self, property: &str, value: &str) -> Result<(), OpenError> {
+        let plain = secret::resolve(value).map_err(|unreadable| OpenError::Secret {
+            cluster: self.cluster.clone(),
+            property: property.to_owned(),
+            reference: unreadable.0,
+        })?;
+        if secret::is_reference(value) {
+            self.secret.push(property.to_owned());
+        }
+        self.put(property, &plain);
+        Ok(())
+    }
+
+    /// The broker assigns under the consumer protocol; librdkafka then refuses a strategy.
+    fn default_assignment(&mut self) {
+        let by_broker =
+            self.config.get("group.protocol").is_some_and(|it| it.eq_ignore_ascii_case("consumer"));
+        if !by_broker && self.config.get(ASSIGNMENT.0).is_none() {
+            self.put(ASSIGNMENT.0, ASSIGNMENT.1);
+        }
+    }
+
+    /// librdkafka quotes the value in its words.
+    fn may_show(&self, property: &str) -> bool {
+        const SENSITIVE: [&str; 8] =
+            ["password", "secret", "token", "key", "pem", "username", "jaas", "oauth"];
+        !self.secret.iter().any(|secret| secret == property)
+            && !SENSITIVE.iter().any(|word| property.contains(word))
+    }
+}

@@ -1,0 +1,229 @@
+//! A member of a consumer group. Everything, rebalances too, happens on the thread that polls.
+
+use std::{
+    ops::Deref,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use rdkafka::{
+    ClientContext, TopicPartitionList,
+    config::RDKafkaLogLevel,
+    consumer::{BaseConsumer, Consumer, ConsumerContext, RebalanceProtocol},
+    error::{KafkaError, KafkaResult},
+    types::RDKafkaRespErr,
+};
+
+use super::{
+    config::Settings,
+    control::{Control, offset_of},
+    error::{timeout, translated},
+    logging::ClientLog,
+    native, record,
+};
+use crate::engine::port::{
+    AssignmentListener, ConsumerClient, ConsumerControl, ConsumerSpec, EngineError, LogRange, OpenError,
+    Position, Record, Start,
+};
+
+/// A subscribed consumer.
+pub(super) struct KafkaConsumer {
+    native: Native,
+    topic: String,
+    /// An error that came while records were gathered; those go out first.
+    pending: Option<EngineError>,
+}
+
+impl KafkaConsumer {
+    pub(super) fn open(
+        spec: &ConsumerSpec,
+        listener: Arc<dyn AssignmentListener>,
+    ) -> Result<Self, OpenError> {
+        let settings = Settings::consumer(spec)?;
+        let topic = spec.topic.to_string();
+        let log = ClientLog::new(spec.cluster.name.as_str(), &spec.client_id);
+        let membership = Membership { topic: topic.clone(), listener, log };
+        let native: BaseConsumer<Membership> = settings.open(membership)?;
+        native.subscribe(&[&topic]).map_err(|error| settings.refused(&error))?;
+        Ok(Self { native: Native(Some(native)), topic, pending: None })
+    }
+
+    fn control(&self) -> Control<'_> {
+        Control::new(&self.native, &self.topic)
+    }
+}
+
+impl ConsumerControl for KafkaConsumer {
+    fn pause(&self, partitions: &[i32]) {
+        self.control().pause(partitions);
+    }
+
+    fn resume(&self, partitions: &[i32]) {
+        self.control().resume(partitions);
+    }
+
+    fn seek(&self, partition: i32, start: Start, limit: Duration) -> Result<(), EngineError> {
+        self.control().seek(partition, start, limit)
+    }
+
+    fn commit(&self, positions: &[Position]) -> Result<(), EngineError> {
+        self.control().commit(positions)
+    }
+
+    fn committed(&self, partitions: &[i32], limit: Duration) -> Result<Vec<Position>, EngineError> {
+        self.control().committed(partitions, limit)
+    }
+
+    fn log_range(&self, partition: i32, limit: Duration) -> Result<LogRange, EngineError> {
+        self.control().log_range(partition, limit)
+    }
+
+    fn partition_count(&self, limit: Duration) -> Result<i32, EngineError> {
+        self.control().partition_count(limit)
+    }
+}
+
+impl ConsumerClient for KafkaConsumer {
+    fn poll(&mut self, limit: Duration, max: usize, into: &mut Vec<Record>) -> Result<(), EngineError> {
+        if let Some(error) = self.pending.take() {
+            return Err(error);
+        }
+        // A polled message is taken, so at least one must fit.
+        let mut room = max.max(1);
+        let mut wait = limit;
+        while room > 0 {
+            match self.native.poll(timeout(wait)) {
+                Some(Ok(message)) => into.push(record::copied(&message)),
+                Some(Err(KafkaError::PartitionEOF(_))) => continue,
+                Some(Err(error)) => return self.failed(room == max.max(1), translated(&error)),
+                None => break,
+            }
+            room -= 1;
+            wait = Duration::ZERO;
+        }
+        Ok(())
+    }
+
+    fn close(mut self: Box<Self>) {
+        drop(self.native.0.take());
+    }
+}
+
+impl KafkaConsumer {
+    fn failed(&mut self, nothing_gathered: bool, error: EngineError) -> Result<(), EngineError> {
+        if nothing_gathered {
+            return Err(error);
+        }
+        self.pending = Some(error);
+        Ok(())
+    }
+}
+
+/// The native consumer. Its destructor leaves the group and waits for the broker, so one that was not closed is
+/// destroyed on a thread of its own.
+struct Native(Option<BaseConsumer<Membership>>);
+
+impl Deref for Native {
+    type Target = BaseConsumer<Membership>;
+
+    fn deref(&self) -> &Self::Target {
+        self.0.as_ref().expect("taken only by the calls that consume the consumer")
+    }
+}
+
+impl Drop for Native {
+    fn drop(&mut self) {
+        let Some(native) = self.0.take() else { return };
+        let context = Arc::clone(native.context());
+        let started = thread::Builder::new().name("zms-consumer-drop".to_owned()).spawn(move || drop(native));
+        if let Err(error) = started {
+            context.log.note("drop", &format!("no thread to leave the group on, left it here: {error}"));
+        }
+    }
+}
+
+/// What a consumer is a member with. Receives the rebalances.
+pub(super) struct Membership {
+    topic: String,
+    listener: Arc<dyn AssignmentListener>,
+    log: ClientLog,
+}
+
+impl ClientContext for Membership {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        self.log.line(level, facility, text);
+    }
+
+    fn error(&self, error: KafkaError, text: &str) {
+        self.log.error(&error, text);
+    }
+}
+
+impl ConsumerContext for Membership {
+    fn rebalance(&self, consumer: &BaseConsumer<Self>, event: RDKafkaRespErr, list: &mut TopicPartitionList) {
+        let partitions: Vec<i32> = native::entries(list).iter().map(|entry| entry.partition).collect();
+        let done = if event == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
+            self.assign(consumer, list, &partitions)
+        } else {
+            self.revoke(consumer, list, &partitions)
+        };
+        if let Err(error) = done {
+            self.log.note("rebalance", &format!("the client refused its part in a rebalance: {error}"));
+        }
+    }
+}
+
+impl Membership {
+    fn assign(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        list: &mut TopicPartitionList,
+        partitions: &[i32],
+    ) -> KafkaResult<()> {
+        let control = Control::before_assignment(consumer, &self.topic);
+        control.resume_now(partitions);
+        let starts = self.asked(partitions, || self.listener.assigned(&control, partitions));
+        for (partition, start) in starts.unwrap_or_default() {
+            if let Err(error) = list.set_partition_offset(&self.topic, partition, offset_of(start)) {
+                let text = format!("start {start:?} of {}/{partition} not taken: {error}", self.topic);
+                self.log.note("start", &text);
+            }
+        }
+        match consumer.rebalance_protocol() {
+            RebalanceProtocol::Cooperative => consumer.incremental_assign(list)?,
+            RebalanceProtocol::Eager | RebalanceProtocol::None => consumer.assign(list)?,
+        }
+        control.apply_held();
+        Ok(())
+    }
+
+    fn revoke(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        list: &TopicPartitionList,
+        partitions: &[i32],
+    ) -> KafkaResult<()> {
+        let control = Control::new(consumer, &self.topic);
+        let lost = consumer.assignment_lost();
+        self.asked(partitions, || self.listener.revoked(&control, partitions, lost));
+        match consumer.rebalance_protocol() {
+            RebalanceProtocol::Cooperative => consumer.incremental_unassign(list),
+            RebalanceProtocol::Eager | RebalanceProtocol::None => consumer.unassign(),
+        }
+    }
+
+    /// Asks the listener, unless there is nothing to tell. A panic must not keep the rebalance from being answered: the
+    /// whole group would wait for this member.
+    fn asked<T>(&self, partitions: &[i32], ask: impl FnOnce() -> T) -> Option<T> {
+        if partitions.is_empty() {
+            return None;
+        }
+        let answer = catch_unwind(AssertUnwindSafe(ask));
+        if answer.is_err() {
+            self.log.note("listener panicked", "the listener of assignments panicked");
+        }
+        answer.ok()
+    }
+}

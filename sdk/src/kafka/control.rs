@@ -1,0 +1,173 @@
+//! Questions and orders to a consumer on its own thread.
+
+use std::{cell::RefCell, collections::BTreeSet, time::Duration};
+
+use rdkafka::{
+    Offset, TopicPartitionList,
+    consumer::{BaseConsumer, Consumer},
+    error::RDKafkaErrorCode,
+};
+
+use super::{
+    consumer::Membership,
+    error::{coded, failure, timeout, translated},
+    native::{self, Committed},
+};
+use crate::engine::port::{ConsumerControl, EngineError, FailureKind, LogRange, Position, Start};
+
+/// How long a commit waits for the broker's answer. It may still succeed after that.
+const COMMIT_LIMIT: Duration = Duration::from_secs(10);
+
+/// A consumer as its listener and its owner see it.
+pub(super) struct Control<'a> {
+    consumer: &'a BaseConsumer<Membership>,
+    topic: &'a str,
+    /// Inside an assignment: what is to be paused as soon as it is in force.
+    held: Option<RefCell<BTreeSet<i32>>>,
+}
+
+impl<'a> Control<'a> {
+    pub(super) fn new(consumer: &'a BaseConsumer<Membership>, topic: &'a str) -> Self {
+        Self { consumer, topic, held: None }
+    }
+
+    /// For the time before an assignment is in force: librdkafka does not know the partitions yet, so pauses are kept
+    /// until [`Self::apply_held`].
+    pub(super) fn before_assignment(consumer: &'a BaseConsumer<Membership>, topic: &'a str) -> Self {
+        Self { held: Some(RefCell::default()), ..Self::new(consumer, topic) }
+    }
+
+    pub(super) fn apply_held(&self) {
+        let held = self.held.as_ref().map(RefCell::take).unwrap_or_default();
+        if !held.is_empty() {
+            self.pause_now(&held.into_iter().collect::<Vec<_>>());
+        }
+    }
+
+    /// Clears what an earlier assignment of the same partitions left: librdkafka keeps a pause across it.
+    pub(super) fn resume_now(&self, partitions: &[i32]) {
+        // Fails only for a client of the wrong kind; single partitions that it does not hold are passed over.
+        let _ = self.consumer.resume(&self.list(partitions));
+    }
+
+    fn pause_now(&self, partitions: &[i32]) {
+        let _ = self.consumer.pause(&self.list(partitions));
+    }
+
+    fn list(&self, partitions: &[i32]) -> TopicPartitionList {
+        let mut list = TopicPartitionList::with_capacity(partitions.len());
+        for partition in partitions {
+            list.add_partition(self.topic, *partition);
+        }
+        list
+    }
+
+    fn positions(&self, positions: &[Position]) -> Result<TopicPartitionList, EngineError> {
+        let mut list = TopicPartitionList::with_capacity(positions.len());
+        for position in positions {
+            let mut entry = list.add_partition(self.topic, position.partition);
+            entry.set_offset(Offset::Offset(position.offset)).map_err(|error| translated(&error))?;
+            if !position.metadata.is_empty() {
+                entry.set_metadata(&position.metadata);
+            }
+        }
+        Ok(list)
+    }
+}
+
+impl ConsumerControl for Control<'_> {
+    fn pause(&self, partitions: &[i32]) {
+        match &self.held {
+            Some(held) => held.borrow_mut().extend(partitions),
+            None => self.pause_now(partitions),
+        }
+    }
+
+    fn resume(&self, partitions: &[i32]) {
+        if let Some(held) = &self.held {
+            held.borrow_mut().retain(|partition| !partitions.contains(partition));
+        }
+        self.resume_now(partitions);
+    }
+
+    fn seek(&self, partition: i32, start: Start, limit: Duration) -> Result<(), EngineError> {
+        self.consumer
+            .seek(self.topic, partition, offset_of(start), timeout(limit))
+            .map_err(|error| translated(&error))
+    }
+
+    fn commit(&self, positions: &[Position]) -> Result<(), EngineError> {
+        if positions.is_empty() {
+            return Ok(());
+        }
+        let list = self.positions(positions)?;
+        let entries = match native::commit(self.consumer.client(), &list, COMMIT_LIMIT) {
+            Committed::Answered(entries) => entries,
+            Committed::Failed(code) => return Err(coded(code)),
+            Committed::Unanswered => {
+                let reason = format!("no answer to a commit in {} s", COMMIT_LIMIT.as_secs());
+                return Err(failure(FailureKind::Unreachable, reason));
+            }
+        };
+        match entries.into_iter().find(|entry| entry.error != RDKafkaErrorCode::NoError) {
+            Some(entry) => Err(EngineError {
+                reason: format!(
+                    "commit of {}/{} at {}: {}",
+                    self.topic, entry.partition, entry.offset, entry.error
+                ),
+                ..coded(entry.error)
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn committed(&self, partitions: &[i32], limit: Duration) -> Result<Vec<Position>, EngineError> {
+        committed(self.consumer, self.list(partitions), limit)
+    }
+
+    fn log_range(&self, partition: i32, limit: Duration) -> Result<LogRange, EngineError> {
+        let (low, high) = self
+            .consumer
+            .fetch_watermarks(self.topic, partition, timeout(limit))
+            .map_err(|error| translated(&error))?;
+        Ok(LogRange { low, high })
+    }
+
+    fn partition_count(&self, limit: Duration) -> Result<i32, EngineError> {
+        super::admin::topic_info(self.consumer.client(), self.topic, limit)?
+            .map(|info| info.partitions)
+            .ok_or_else(|| failure(FailureKind::UnknownTopic, format!("topic {} does not exist", self.topic)))
+    }
+}
+
+/// Where librdkafka is to start.
+pub(super) fn offset_of(start: Start) -> Offset {
+    match start {
+        Start::Earliest => Offset::Beginning,
+        Start::Latest => Offset::End,
+        Start::At(offset) => Offset::Offset(offset),
+    }
+}
+
+/// Committed positions of a consumer's group; partitions without one are left out.
+pub(super) fn committed<C: rdkafka::consumer::ConsumerContext>(
+    consumer: &BaseConsumer<C>,
+    list: TopicPartitionList,
+    limit: Duration,
+) -> Result<Vec<Position>, EngineError> {
+    let list = consumer.committed_offsets(list, timeout(limit)).map_err(|error| translated(&error))?;
+    let mut positions = Vec::with_capacity(list.count());
+    for entry in native::entries(&list) {
+        if entry.error != RDKafkaErrorCode::NoError {
+            return Err(coded(entry.error));
+        }
+        if entry.offset >= 0 {
+            positions.push(Position {
+                partition: entry.partition,
+                offset: entry.offset,
+                metadata: entry.metadata,
+            });
+        }
+    }
+    Ok(positions)
+}

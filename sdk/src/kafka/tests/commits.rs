@@ -1,0 +1,124 @@
+//! Committed positions.
+
+use super::*;
+use crate::{
+    engine::port::{FailureKind, Position},
+    testing::{Api, BrokerError},
+};
+
+fn at(partition: i32, offset: i64) -> Position {
+    Position { partition, offset, metadata: String::new() }
+}
+
+fn committed(cluster: &MockCluster, to: &str) -> Vec<Position> {
+    admin(cluster).committed(&group(), &topic(to), PATIENCE).unwrap()
+}
+
+#[test]
+fn a_position_is_read_back_as_it_was_committed_with_its_text() {
+    let cluster = cluster_with("orders", 3);
+    let mut member = Member::join(&cluster, "orders", Listener::passive());
+    member.hold(3);
+    let positions =
+        vec![Position { partition: 0, offset: 5, metadata: "z1;done:7,9 é".to_owned() }, at(2, 8)];
+    member.client.commit(&positions).unwrap();
+    assert_eq!(member.client.committed(&[0, 1, 2], PATIENCE).unwrap(), positions);
+    assert_eq!(committed(&cluster, "orders"), positions);
+    member.client.close();
+}
+
+#[test]
+fn the_next_member_begins_exactly_at_the_committed_position() {
+    let cluster = cluster_with("orders", 1);
+    fill(&cluster, "orders", 0, 0..5);
+    let mut member = Member::join(&cluster, "orders", Listener::passive());
+    member.receive(5);
+    member.client.commit(&[at(0, 5)]).unwrap();
+    member.client.close();
+    assert_eq!(committed(&cluster, "orders"), [at(0, 5)], "closing commits nothing of its own");
+
+    fill(&cluster, "orders", 0, 5..6);
+    let mut member = Member::join(&cluster, "orders", Listener::passive());
+    member.receive(1);
+    assert_eq!(member.texts(), ["5"]);
+    member.client.close();
+}
+
+#[test]
+fn closing_without_a_commit_moves_no_position() {
+    let cluster = cluster_with("orders", 1);
+    fill(&cluster, "orders", 0, 0..5);
+    let mut member = Member::join(&cluster, "orders", Listener::passive());
+    member.receive(5);
+    member.client.close();
+    assert_eq!(committed(&cluster, "orders"), []);
+}
+
+#[test]
+fn a_failed_commit_is_reported_and_the_member_goes_on() {
+    let errors = [
+        (BrokerError::IllegalGeneration, FailureKind::Superseded),
+        (BrokerError::RebalanceInProgress, FailureKind::Superseded),
+        (BrokerError::UnknownMember, FailureKind::Superseded),
+    ];
+    for (error, kind) in errors {
+        let cluster = cluster_with("orders", 1);
+        fill(&cluster, "orders", 0, 0..10);
+        let mut member = Member::join(&cluster, "orders", Listener::passive());
+        member.receive(10);
+        member.client.commit(&[at(0, 5)]).unwrap();
+        cluster.fail_requests(Api::OffsetCommit, &[error]);
+        let failed = member.client.commit(&[at(0, 10)]).unwrap_err();
+        assert_eq!(failed.kind, kind, "{error:?}: {failed}");
+        assert_eq!(committed(&cluster, "orders"), [at(0, 5)], "{error:?}");
+
+        fill(&cluster, "orders", 0, 10..20);
+        let deadline = Instant::now() + PATIENCE;
+        while member.client.commit(&[at(0, 20)]).is_err() || !member.texts().contains(&"19".to_owned()) {
+            assert!(Instant::now() < deadline, "{error:?}: never recovered, {:?}", member.errors);
+            member.poll();
+        }
+        assert_eq!(committed(&cluster, "orders"), [at(0, 20)], "{error:?}");
+        member.client.close();
+    }
+}
+
+#[test]
+fn a_coordinator_that_is_starting_is_waited_for() {
+    let cluster = cluster_with("orders", 1);
+    let mut member = Member::join(&cluster, "orders", Listener::passive());
+    member.hold(1);
+    cluster.fail_requests(Api::OffsetCommit, &[BrokerError::CoordinatorLoading]);
+    member.client.commit(&[at(0, 3)]).unwrap();
+    assert_eq!(committed(&cluster, "orders"), [at(0, 3)]);
+    member.client.close();
+}
+
+#[test]
+fn metadata_that_the_broker_finds_too_long_is_an_error() {
+    let cluster = cluster_with("orders", 1);
+    let mut member = Member::join(&cluster, "orders", Listener::passive());
+    member.hold(1);
+    cluster.fail_requests(Api::OffsetCommit, &[BrokerError::OffsetMetadataTooLarge]);
+    let error = member.client.commit(&[at(0, 3)]).unwrap_err();
+    assert_eq!(error.kind, FailureKind::Other);
+    member.client.commit(&[at(0, 3)]).unwrap();
+    member.client.close();
+}
+
+#[test]
+fn positions_can_be_committed_while_partitions_are_taken_away() {
+    let cluster = cluster_with("orders", 1);
+    fill(&cluster, "orders", 0, 0..5);
+    let on_revoke: OnRevoke = Box::new(|control, partitions, lost| {
+        assert!(!lost);
+        assert_eq!(partitions, [0]);
+        control.commit(&[at(0, 4)]).unwrap();
+    });
+    let mut member = Member::join(&cluster, "orders", Listener::with(Box::new(|_, _| Vec::new()), on_revoke));
+    member.receive(5);
+    let listener = Arc::clone(&member.listener);
+    member.client.close();
+    assert!(listener.held().is_empty(), "closing tells the listener");
+    assert_eq!(committed(&cluster, "orders"), [at(0, 4)]);
+}
