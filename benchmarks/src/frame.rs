@@ -6,7 +6,9 @@ use crate::{
     BenchArgs, Failure, child,
     cluster::Cluster,
     job::Job,
+    registry::Registry,
     report::{self, Comparison},
+    settings,
     stopwatch::Sample,
     works::{self, Incumbent, OURS, Work},
 };
@@ -17,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// Measures what the arguments ask for, and prints it.
 pub(crate) fn run(arguments: &BenchArgs) -> Result<(), Failure> {
     let pairs = selected(arguments)?;
-    let mut bed = Bed::new(arguments)?;
+    let mut bed = Bed::start(arguments)?;
     let mut comparisons = Vec::new();
     for (work, incumbent) in pairs {
         print!("{}", report::heading(work, incumbent, arguments));
@@ -54,6 +56,8 @@ fn selected(arguments: &BenchArgs) -> Result<Vec<(&'static Work, &'static Incumb
 /// Where measurements are made.
 struct Bed<'a> {
     arguments: &'a BenchArgs,
+    /// What our side asks; incumbents do without.
+    registry: Option<Registry>,
     cluster: Cluster,
     /// Topics filled so far, by work.
     filled: BTreeMap<&'static str, String>,
@@ -62,9 +66,10 @@ struct Bed<'a> {
 }
 
 impl<'a> Bed<'a> {
-    fn new(arguments: &'a BenchArgs) -> Result<Self, Failure> {
+    fn start(arguments: &'a BenchArgs) -> Result<Self, Failure> {
         let cluster = if arguments.mock { Cluster::start_mock()? } else { Cluster::start_kafka()? };
-        Ok(Self { arguments, cluster, filled: BTreeMap::new(), groups: 0 })
+        let registry = if arguments.aa { None } else { Some(Registry::start(&cluster.bootstrap())?) };
+        Ok(Self { arguments, registry, cluster, filled: BTreeMap::new(), groups: 0 })
     }
 
     fn compare(&mut self, work: &'static Work, incumbent: &'static Incumbent) -> Result<Comparison, Failure> {
@@ -89,26 +94,39 @@ impl<'a> Bed<'a> {
         Ok(sample)
     }
 
+    /// A measurement with everything it needs in place.
     fn job(&mut self, work: &'static Work, side: &str) -> Result<Job, Failure> {
         self.groups += 1;
         let mut job = Job {
             work: work.name.to_owned(),
             side: side.to_owned(),
             bootstrap: self.cluster.bootstrap(),
-            registry: None,
+            registry: self.registry.as_ref().map(Registry::connect_string),
             topic: String::new(),
             group: format!("bench-{}-{}", work.name, self.groups),
             messages: work.messages(self.arguments.messages, self.arguments.mock)?,
             mock: self.arguments.mock,
         };
-        job.topic = match self.filled.get(work.name) {
-            Some(topic) => topic.clone(),
-            None => self.cluster.create_topic(work.name, work.partitions)?,
-        };
-        if work.filled && !self.filled.contains_key(work.name) {
-            works::fill(&job, work.partitions)?;
-            self.filled.insert(work.name, job.topic.clone());
+        job.topic = self.topic(work, &job)?;
+        if let Some(registry) = &self.registry {
+            registry.add_group(&job.group, &job.topic, settings::for_cluster(job.mock))?;
         }
         Ok(job)
+    }
+
+    /// The topic that a job works on: the filled one of its work, or a fresh one.
+    fn topic(&mut self, work: &'static Work, job: &Job) -> Result<String, Failure> {
+        if let Some(topic) = self.filled.get(work.name) {
+            return Ok(topic.clone());
+        }
+        let topic = self.cluster.create_topic(work.name, work.partitions)?;
+        if let Some(registry) = &self.registry {
+            registry.add_topic(&topic, work.profile)?;
+        }
+        if work.filled {
+            works::fill(&Job { topic: topic.clone(), ..job.clone() }, work.partitions)?;
+            self.filled.insert(work.name, topic.clone());
+        }
+        Ok(topic)
     }
 }

@@ -7,6 +7,7 @@ mod child;
 mod cluster;
 mod frame;
 mod job;
+mod registry;
 mod report;
 mod settings;
 mod statistics;

@@ -28,6 +28,12 @@ impl Comparison {
             .ok_or_else(|| "nothing was measured".into())
     }
 
+    /// CPU time of one message, ours by the incumbent's: less depends on what else the machine does.
+    fn cpu_ratio(&self) -> Result<Ratio, Failure> {
+        Ratio::of(self.runs.iter().map(|(first, second)| (first.cpu_ns(), second.cpu_ns())))
+            .ok_or_else(|| "nothing was measured".into())
+    }
+
     /// `ok` or `short`; of an incumbent against itself there is nothing to say.
     fn verdict(&self) -> Result<&'static str, Failure> {
         let ratio = self.ratio()?;
@@ -40,11 +46,12 @@ impl Comparison {
         let (first, second): (Vec<Sample>, Vec<Sample>) = self.runs.iter().copied().unzip();
         Ok(format!(
             "work={work}/{name} {front}={} {front}_cpu={} incumbent={} incumbent_cpu={} \
-             ratio={:.3} spread={:.3}..{:.3} goal={} {}",
+             cpu_ratio={:.3} ratio={:.3} spread={:.3}..{:.3} goal={} {}",
             figure(self.work.metric, &first),
             nanos(middle(&first, Sample::cpu_ns)),
             figure(self.work.metric, &second),
             nanos(middle(&second, Sample::cpu_ns)),
+            self.cpu_ratio()?.median,
             ratio.median,
             ratio.min,
             ratio.max,
@@ -69,6 +76,7 @@ impl Comparison {
             "settings": settings_in_words(self.work),
             "ratio": ratio.median,
             "spread": [ratio.min, ratio.max],
+            "cpu_ratio": self.cpu_ratio()?.median,
             "goal": self.incumbent.goal.to_string(),
             "verdict": self.verdict()?,
             "runs": runs.collect::<Vec<_>>(),

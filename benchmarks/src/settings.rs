@@ -42,6 +42,11 @@ pub(crate) const CONSUMER: Settings = &[
 /// message.
 const MOCK_CONSUMER: Settings = &[("fetch.wait.max.ms", "5")];
 
+/// What the kind of cluster asks of consumers.
+pub(crate) fn for_cluster(mock: bool) -> Settings {
+    if mock { MOCK_CONSUMER } else { &[] }
+}
+
 /// The configuration of a producer.
 pub(crate) fn producer(job: &Job, settings: Settings) -> ClientConfig {
     client(job, settings)
@@ -51,7 +56,7 @@ pub(crate) fn producer(job: &Job, settings: Settings) -> ClientConfig {
 pub(crate) fn consumer(job: &Job) -> ClientConfig {
     let mut config = client(job, CONSUMER);
     config.set("group.id", &job.group);
-    set_all(&mut config, if job.mock { MOCK_CONSUMER } else { &[] });
+    set_all(&mut config, for_cluster(job.mock));
     config
 }
 

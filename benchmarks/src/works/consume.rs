@@ -29,6 +29,7 @@ pub(super) const WORK: Work = Work {
     // It keeps 5 MiB of a partition, and drops the oldest beyond that.
     mock_limit: 300_000,
     settings: &[("consumer", settings::CONSUMER)],
+    profile: "durable",
     ours: None,
     incumbents: &[
         Incumbent {

@@ -38,6 +38,8 @@ pub(crate) struct Work {
     pub(crate) mock_limit: u64,
     /// The librdkafka settings of both sides, by role.
     pub(crate) settings: &'static [(&'static str, Settings)],
+    /// The SDK's producer profile with these settings.
+    pub(crate) profile: &'static str,
     pub(crate) ours: Option<Measure>,
     pub(crate) incumbents: &'static [Incumbent],
 }

@@ -29,6 +29,7 @@ pub(super) const WORK: Work = Work {
     messages: 1_000_000,
     mock_limit: u64::MAX,
     settings: &[("producer", settings::PRODUCER)],
+    profile: "durable",
     ours: None,
     incumbents: &[
         Incumbent {

@@ -27,6 +27,7 @@ pub(super) const WORK: Work = Work {
     messages: 5_000,
     mock_limit: 2_000,
     settings: &[("producer", settings::PROMPT_PRODUCER), ("consumer", settings::CONSUMER)],
+    profile: "latency",
     ours: None,
     incumbents: &[Incumbent {
         name: "rdkafka",
