@@ -1,6 +1,7 @@
 //! Finds the tools, fetches the servers once, and gates the tests that need them.
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -24,26 +25,45 @@ pub enum Availability {
 
 /// Looks for the programs that run the servers.
 pub fn availability() -> Availability {
-    match ["java", "mvn"].into_iter().find(|tool| !runs(tool)) {
-        Some(tool) => Availability::Missing(tool),
-        None => Availability::Ready,
-    }
+    find(&["java", "mvn"])
 }
 
 /// Call first in each test that needs real servers, and return from the test on `false`.
 ///
-/// Answers `false` and prints why when Java or Maven is missing, so that the rest of the suite is of use on any
-/// machine.
+/// Answers `false` and says why when Java or Maven is missing, so that the rest of the suite is of use on any machine.
 ///
 /// # Panics
 /// Instead of answering `false` if the environment variable `ZMS_REQUIRE_SERVICES` is `1`: continuous integration
 /// must not skip.
 pub fn require_services() -> bool {
-    let Availability::Missing(tool) = availability() else { return true };
+    require(availability())
+}
+
+/// As [`require_services`], for tests that run Java programs of their own from source, which takes a JDK.
+///
+/// # Panics
+/// As [`require_services`].
+pub fn require_services_and_jdk() -> bool {
+    require(find(&["java", "mvn", "javac"]))
+}
+
+fn find(tools: &[&'static str]) -> Availability {
+    match tools.iter().find(|tool| !runs(tool)) {
+        Some(tool) => Availability::Missing(tool),
+        None => Availability::Ready,
+    }
+}
+
+fn require(availability: Availability) -> bool {
+    let Availability::Missing(tool) = availability else { return true };
     let required = std::env::var("ZMS_REQUIRE_SERVICES").is_ok_and(|value| value == "1");
     assert!(!required, "ZMS_REQUIRE_SERVICES=1, but `{tool}` is not on the PATH");
-    eprintln!(
-        "skipped: needs real servers, and `{tool}` is not on the PATH (./dev test says how to install it)"
+    let thread = std::thread::current();
+    // Past the capture of test output: a skipped test is to be seen.
+    let _ = writeln!(
+        std::io::stderr(),
+        "skipped {}: it needs real servers, and `{tool}` is not on the PATH",
+        thread.name().unwrap_or("a test")
     );
     false
 }
@@ -69,10 +89,13 @@ pub(crate) fn run_directory(server: &str) -> Result<PathBuf, ServiceError> {
     unreachable!("a free number is found first")
 }
 
-/// The class path of the servers, fetched on first use and after each change of the pom.
+/// The class path of the servers and of Java's Kafka client, fetched on first use and after each change of the pom.
 ///
 /// Test processes run in parallel: the first one fetches under a file lock, the others wait for it.
-pub(crate) fn class_path() -> Result<String, ServiceError> {
+///
+/// # Errors
+/// When Maven is missing or fails.
+pub fn java_class_path() -> Result<String, ServiceError> {
     static FETCHED: OnceLock<()> = OnceLock::new();
     let lib = root().join("lib");
     if FETCHED.get().is_none() {

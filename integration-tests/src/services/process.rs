@@ -199,7 +199,7 @@ impl Launch {
             .args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"])
             .args(["-Djava.net.preferIPv4Stack=true", "-Dorg.slf4j.simpleLogger.showDateTime=true"])
             .args(["-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS", "-cp"])
-            .arg(install::class_path()?)
+            .arg(install::java_class_path()?)
             .arg(self.main_class)
             .args(&self.arguments)
             .stdin(Stdio::piped())

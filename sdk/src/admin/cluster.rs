@@ -1,5 +1,7 @@
 //! Clusters: `/zms/cluster/<cluster>`.
 
+use std::collections::BTreeMap;
+
 use zms_core::{
     meta::{ClusterMeta, Format, Gate, GroupMeta, TopicMeta},
     name::ClusterName,
@@ -102,6 +104,15 @@ impl Admin {
             topics.chain(groups.map(|entry| format!("group {}", entry.name))),
         )
     }
+}
+
+/// A cluster's properties as they may be shown: a secret that stands there in plain text is hidden.
+pub fn shown_properties(cluster: &ClusterMeta) -> BTreeMap<String, String> {
+    let shown = |(name, value): (&String, &String)| {
+        let is_plain_secret = property::is_secret(name) && !property::is_reference(value);
+        (name.clone(), if is_plain_secret { "(hidden)".to_owned() } else { value.clone() })
+    };
+    cluster.properties.iter().map(shown).collect()
 }
 
 /// Refuses to touch what somebody uses, naming the first few.

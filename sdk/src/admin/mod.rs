@@ -36,6 +36,7 @@ mod topic;
 use std::sync::Arc;
 
 pub use client::LiveClient;
+pub use cluster::shown_properties;
 pub use error::AdminError;
 pub use zms_core::{
     meta::{BrokerKind, ClusterMeta, Format, Gate, GroupMeta, MetaError, StatisticsLogger, TopicMeta},

@@ -3,7 +3,7 @@
 //! Adapters translate and decide nothing. Calls marked *blocking* may wait up to their limit and belong on threads of
 //! their own, never on an async worker.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{any::Any, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use zms_core::{
@@ -39,7 +39,7 @@ pub trait Engine: Send + Sync + fmt::Debug + 'static {
 }
 
 /// What a producer is opened with.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ProducerSpec {
     /// The cluster.
     pub cluster: Arc<ClusterSpec>,
@@ -50,7 +50,7 @@ pub struct ProducerSpec {
 }
 
 /// What a consumer is opened with.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ConsumerSpec {
     /// The cluster.
     pub cluster: Arc<ClusterSpec>,
@@ -62,6 +62,34 @@ pub struct ConsumerSpec {
     pub topic: TopicName,
     /// librdkafka properties of the subscription; they win over the cluster's.
     pub properties: Vec<(String, String)>,
+}
+
+impl fmt::Debug for ProducerSpec {
+    /// Property values are left out: a caller may have put a secret there.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProducerSpec")
+            .field("cluster", &self.cluster)
+            .field("client_id", &self.client_id)
+            .field("properties", &names(&self.properties))
+            .finish()
+    }
+}
+
+impl fmt::Debug for ConsumerSpec {
+    /// Property values are left out: a caller may have put a secret there.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConsumerSpec")
+            .field("cluster", &self.cluster)
+            .field("client_id", &self.client_id)
+            .field("group", &self.group)
+            .field("topic", &self.topic)
+            .field("properties", &names(&self.properties))
+            .finish()
+    }
+}
+
+fn names(properties: &[(String, String)]) -> Vec<&str> {
+    properties.iter().map(|(name, _)| name.as_str()).collect()
 }
 
 /// Why a client could not be opened.
@@ -142,8 +170,8 @@ pub enum Outcome {
     Unknown(EngineError),
 }
 
-/// Learns how one record ended.
-pub trait Completion: Send {
+/// Learns how one record ended. Whoever made the ticket gets its own type back from [`Ticket::into_completion`].
+pub trait Completion: Any + Send {
     /// Called exactly once, on the client's own thread: must not block.
     fn complete(self: Box<Self>, outcome: Outcome);
 }
@@ -163,6 +191,11 @@ impl Ticket {
         if let Some(completion) = self.0.take() {
             completion.complete(outcome);
         }
+    }
+
+    /// Takes the promise back: for whoever gets its record back in [`Refused`] and tries another client.
+    pub fn into_completion(mut self) -> Option<Box<dyn Completion>> {
+        self.0.take()
     }
 }
 
@@ -282,7 +315,8 @@ pub struct LogRange {
 /// Learns of assignments. Called inside [`ConsumerClient::poll`] and [`ConsumerClient::close`], on their thread.
 pub trait AssignmentListener: Send + Sync {
     /// These partitions are given to this member; the answer tells where each starts. Partitions not answered for
-    /// start at their committed position, and without one as `auto.offset.reset` says. They are resumed after it.
+    /// start at their committed position, and without one as `auto.offset.reset` says. They are delivered from then on,
+    /// whatever was paused in an earlier assignment, except those that are paused inside this call.
     fn assigned(&self, control: &dyn ConsumerControl, partitions: &[i32]) -> Vec<(i32, Start)>;
 
     /// These partitions are taken away when this returns. `lost`: they are gone already and commits are in vain.
@@ -304,10 +338,12 @@ pub trait ConsumerControl {
     /// [`EngineError`] when the partition is not assigned or the broker did not answer.
     fn seek(&self, partition: i32, start: Start, limit: Duration) -> Result<(), EngineError>;
 
-    /// Blocking: commits these positions and waits for the broker's answer.
+    /// Blocking: commits these positions and waits for the broker's answer, some seconds at most; it may still take
+    /// effect after that. Only for partitions that are held: a commit by a member that has just lost its place makes
+    /// it begin its joining anew, so one that retries without polling may never get in again.
     ///
     /// # Errors
-    /// [`EngineError`]; with [`FailureKind::Superseded`] the group has moved on.
+    /// [`EngineError`] when one of them failed; with [`FailureKind::Superseded`] the group has moved on.
     fn commit(&self, positions: &[Position]) -> Result<(), EngineError>;
 
     /// Blocking: committed positions of the group; partitions without one are left out.
@@ -344,10 +380,11 @@ pub trait ConsumerClient: ConsumerControl + Send {
 
 /// Questions to a cluster, and administration of its topics. All calls block up to their limit.
 pub trait ClusterAdmin: Send + Sync + fmt::Debug {
-    /// Kafka's own cluster id.
+    /// Kafka's own cluster id, as the brokers said it last. To learn who answers at the addresses now, open a new
+    /// handle.
     ///
     /// # Errors
-    /// [`EngineError`] when no broker answers.
+    /// [`EngineError`] when no broker has answered yet and none does in time.
     fn cluster_id(&self, limit: Duration) -> Result<String, EngineError>;
 
     /// What the cluster knows of a topic; `None` when it does not exist.

@@ -17,7 +17,7 @@ use rdkafka::{
     client::{Client, DefaultClientContext},
     consumer::{BaseConsumer, DefaultConsumerContext},
     error::{KafkaError, KafkaResult, RDKafkaErrorCode},
-    metadata::MetadataTopic,
+    metadata::{MetadataPartition, MetadataTopic},
 };
 use zms_core::{
     name::{GroupName, TopicName},
@@ -28,6 +28,7 @@ use super::{
     config::Settings,
     control,
     error::{coded, deadline, failure, timeout, translated},
+    log_range::log_ranges,
 };
 use crate::engine::port::{
     ClusterAdmin, EngineError, FailureKind, LogRange, NewTopic, OpenError, Position, TopicInfo,
@@ -55,17 +56,6 @@ impl KafkaAdmin {
             let reason = format!("topic {topic} does not exist on cluster {}", self.cluster.name);
             failure(FailureKind::UnknownTopic, reason)
         })
-    }
-
-    fn log_range(&self, topic: &TopicName, partition: i32, limit: Duration) -> Result<LogRange, EngineError> {
-        let (low, high) =
-            self.client().fetch_watermarks(topic.as_str(), partition, timeout(limit)).map_err(|error| {
-                EngineError {
-                    reason: format!("log of {topic}/{partition} on cluster {}: {error}", self.cluster.name),
-                    ..translated(&error)
-                }
-            })?;
-        Ok(LogRange { low, high })
     }
 }
 
@@ -115,12 +105,9 @@ impl ClusterAdmin for KafkaAdmin {
 
     fn log_ranges(&self, topic: &TopicName, limit: Duration) -> Result<Vec<LogRange>, EngineError> {
         let deadline = deadline(limit);
-        let partitions = self.known(topic, limit)?.partitions;
-        (0..partitions)
-            .map(|partition| {
-                self.log_range(topic, partition, deadline.saturating_duration_since(Instant::now()))
-            })
-            .collect()
+        let partitions: Vec<i32> = (0..self.known(topic, limit)?.partitions).collect();
+        let left = deadline.saturating_duration_since(Instant::now());
+        log_ranges(self.client(), topic.as_str(), &partitions, left)
     }
 
     fn committed(
@@ -179,7 +166,7 @@ fn info(topic: &MetadataTopic) -> TopicInfo {
     let replicas = partitions.iter().map(|it| i32::try_from(it.replicas().len()).unwrap_or(i32::MAX));
     TopicInfo {
         partitions: i32::try_from(partitions.len()).unwrap_or(i32::MAX),
-        leaderless: partitions.iter().filter(|it| it.leader() < 0).map(|it| it.id()).collect(),
+        leaderless: partitions.iter().filter(|it| it.leader() < 0).map(MetadataPartition::id).collect(),
         replication: replicas.min().unwrap_or(0),
     }
 }

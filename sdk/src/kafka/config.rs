@@ -50,6 +50,7 @@ impl Settings {
     /// because nobody polls such a client for its log lines.
     pub(super) fn questions(cluster: &ClusterSpec) -> Result<Self, OpenError> {
         let mut settings = Self::new(cluster);
+        settings.put("client.id", "zms-admin");
         settings.layer(cluster, &[])?;
         settings.put("isolation.level", "read_uncommitted");
         settings.config.set_log_level(RDKafkaLogLevel::Emerg);

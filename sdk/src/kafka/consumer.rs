@@ -17,6 +17,7 @@ use rdkafka::{
 };
 
 use super::{
+    batch::Batch,
     config::Settings,
     control::{Control, offset_of},
     error::{timeout, translated},
@@ -32,8 +33,7 @@ use crate::engine::port::{
 pub(super) struct KafkaConsumer {
     native: Native,
     topic: String,
-    /// An error that came while records were gathered; those go out first.
-    pending: Option<EngineError>,
+    batch: Batch,
 }
 
 impl KafkaConsumer {
@@ -47,7 +47,7 @@ impl KafkaConsumer {
         let membership = Membership { topic: topic.clone(), listener, log };
         let native: BaseConsumer<Membership> = settings.open(membership)?;
         native.subscribe(&[&topic]).map_err(|error| settings.refused(&error))?;
-        Ok(Self { native: Native(Some(native)), topic, pending: None })
+        Ok(Self { native: Native(Some(native)), topic, batch: Batch::default() })
     }
 
     fn control(&self) -> Control<'_> {
@@ -87,37 +87,15 @@ impl ConsumerControl for KafkaConsumer {
 
 impl ConsumerClient for KafkaConsumer {
     fn poll(&mut self, limit: Duration, max: usize, into: &mut Vec<Record>) -> Result<(), EngineError> {
-        if let Some(error) = self.pending.take() {
-            return Err(error);
-        }
-        // A polled message is taken, so at least one must fit.
-        let mut room = max.max(1);
-        let mut wait = limit;
-        while room > 0 {
-            match self.native.poll(timeout(wait)) {
-                Some(Ok(message)) => into.push(record::copied(&message)),
-                Some(Err(KafkaError::PartitionEOF(_))) => continue,
-                Some(Err(error)) => return self.failed(room == max.max(1), translated(&error)),
-                None => break,
-            }
-            room -= 1;
-            wait = Duration::ZERO;
-        }
-        Ok(())
+        let native = &self.native;
+        self.batch.gather(limit, max, into, |wait| {
+            let polled = native.poll(timeout(wait))?;
+            Some(polled.map(|message| record::copied(&message)).map_err(|error| translated(&error)))
+        })
     }
 
     fn close(mut self: Box<Self>) {
         drop(self.native.0.take());
-    }
-}
-
-impl KafkaConsumer {
-    fn failed(&mut self, nothing_gathered: bool, error: EngineError) -> Result<(), EngineError> {
-        if nothing_gathered {
-            return Err(error);
-        }
-        self.pending = Some(error);
-        Ok(())
     }
 }
 
@@ -202,14 +180,14 @@ impl Membership {
     fn revoke(
         &self,
         consumer: &BaseConsumer<Self>,
-        list: &TopicPartitionList,
+        taken: &TopicPartitionList,
         partitions: &[i32],
     ) -> KafkaResult<()> {
         let control = Control::new(consumer, &self.topic);
         let lost = consumer.assignment_lost();
         self.asked(partitions, || self.listener.revoked(&control, partitions, lost));
         match consumer.rebalance_protocol() {
-            RebalanceProtocol::Cooperative => consumer.incremental_unassign(list),
+            RebalanceProtocol::Cooperative => consumer.incremental_unassign(taken),
             RebalanceProtocol::Eager | RebalanceProtocol::None => consumer.unassign(),
         }
     }

@@ -11,7 +11,8 @@ use rdkafka::{
 use super::{
     consumer::Membership,
     error::{coded, failure, timeout, translated},
-    native::{self, Committed},
+    log_range::log_ranges,
+    native,
 };
 use crate::engine::port::{ConsumerControl, EngineError, FailureKind, LogRange, Position, Start};
 
@@ -101,14 +102,7 @@ impl ConsumerControl for Control<'_> {
             return Ok(());
         }
         let list = self.positions(positions)?;
-        let entries = match native::commit(self.consumer.client(), &list, COMMIT_LIMIT) {
-            Committed::Answered(entries) => entries,
-            Committed::Failed(code) => return Err(coded(code)),
-            Committed::Unanswered => {
-                let reason = format!("no answer to a commit in {} s", COMMIT_LIMIT.as_secs());
-                return Err(failure(FailureKind::Unreachable, reason));
-            }
-        };
+        let entries = native::commit(self.consumer.client(), &list, COMMIT_LIMIT).map_err(coded)?;
         match entries.into_iter().find(|entry| entry.error != RDKafkaErrorCode::NoError) {
             Some(entry) => Err(EngineError {
                 reason: format!(
@@ -126,11 +120,8 @@ impl ConsumerControl for Control<'_> {
     }
 
     fn log_range(&self, partition: i32, limit: Duration) -> Result<LogRange, EngineError> {
-        let (low, high) = self
-            .consumer
-            .fetch_watermarks(self.topic, partition, timeout(limit))
-            .map_err(|error| translated(&error))?;
-        Ok(LogRange { low, high })
+        let ranges = log_ranges(self.consumer.client(), self.topic, &[partition], limit)?;
+        ranges.first().copied().ok_or_else(|| failure(FailureKind::Other, "no answer"))
     }
 
     fn partition_count(&self, limit: Duration) -> Result<i32, EngineError> {

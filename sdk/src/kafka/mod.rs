@@ -8,16 +8,19 @@
 //! moment, and appear in no log, error or `Debug` text.
 
 mod admin;
+mod batch;
 mod config;
 mod consumer;
 mod control;
 mod error;
+mod log_range;
 mod logging;
 pub(crate) mod native;
 mod producer;
 mod record;
 mod secret;
-#[cfg(all(test, feature = "testing"))]
+#[cfg(test)]
+#[cfg(feature = "testing")]
 mod tests;
 
 use std::sync::Arc;

@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn a_huge_file_is_no_secret() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(&vec![b'x'; MAX_FILE_BYTES as usize + 1]).unwrap();
+        file.write_all(&vec![b'x'; usize::try_from(MAX_FILE_BYTES).unwrap() + 1]).unwrap();
         assert!(resolve(&format!("${{file:{}}}", file.path().display())).is_err());
     }
 }

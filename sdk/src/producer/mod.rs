@@ -1,3 +1,33 @@
 //! Sending by topic name.
+//!
+//! A send counts itself in its topic's gate, reads the route, and hands its message to the client of the route's
+//! cluster; the delivery report ends the count, returns the room in the buffer, and gives the caller the result. When
+//! the route changes to another client, new sends are held until those on the old one have their reports.
 
+#![cfg_attr(
+    not(test),
+    expect(dead_code, unused_imports, reason = "the handle over registry and producers stands on this")
+)]
+
+mod buffer;
+mod clients;
+mod error;
+mod handle;
+mod map;
+mod options;
+mod producers;
+mod profile;
+mod report;
 pub(crate) mod sink;
+mod stats;
+mod switch;
+#[cfg(test)]
+mod tests;
+mod topic;
+
+pub use error::{Returned, SendError, SendOutcome};
+pub use handle::Producer;
+pub use options::{ProducerConfig, ProducerOptions};
+pub(crate) use producers::Producers;
+pub use profile::{ProducerConfigError, Profile};
+pub use stats::ProducerStats;

@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use tokio::sync::{Notify, watch};
+use zms_core::route::Source;
 
 use super::{
     adoption::Adoption, interests::EntryId, refusal::Refusal, registration::Registration, route::Route,
@@ -92,6 +93,15 @@ impl Entry {
 
     pub(super) fn update(&self, change: impl FnOnce(&mut Progress)) {
         self.progress.send_modify(change);
+    }
+
+    /// `route` is in force.
+    pub(super) fn in_force(&self, route: &Route) {
+        self.update(|progress| {
+            progress.answered |= route.source() == Source::Registry;
+            progress.route = Some(route.clone());
+            progress.refusal = None;
+        });
     }
 
     pub(super) fn progress(&self) -> watch::Receiver<Progress> {

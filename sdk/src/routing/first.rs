@@ -14,7 +14,7 @@ use super::{
     entry::Entry,
     route::Resolution,
     router::Router,
-    snapshot::{Saved, now_ms},
+    snapshot::Saved,
     view::{self, NodeSource, Outcome, View, Viewer},
 };
 use crate::registry::port::{BoxFuture, Node, RegistryError};
@@ -63,30 +63,26 @@ impl Router {
             let is_first = adoption.judge(&resolution) == Verdict::New && adoption.is_empty();
             if is_first && !entry.is_retired() && self.push(&entry, &resolution.route).await {
                 adoption.adopted(&resolution);
-                self.in_force(&entry, &resolution.route);
+                entry.in_force(&resolution.route);
             }
         }
         entry.update(|progress| progress.adopting = false);
     }
 
     async fn saved(&self, entry: &Entry) -> Option<Resolution> {
-        let saved = self.snapshot.saved().await?;
-        let origin = Source::Snapshot { written_at_ms: saved.written_at_ms };
+        let saved = self.snapshot.saved().await;
+        let origin = Source::Snapshot { written_at_ms: saved.written_at_ms() };
         let viewer = Viewer { source: &saved, addresses: &self.config.addresses, origin };
         let View { outcome, nodes, moving } = view::read(&entry.subject, None, viewer).await.ok()?;
         let Outcome::Route(route) = outcome else { return None };
-        let age = Duration::from_millis(now_ms().saturating_sub(saved.written_at_ms));
-        tracing::warn!(
-            entry = %entry.subject, cluster = %route.cluster(), ?age,
-            "the registry does not answer; the route comes from the snapshot on disk"
-        );
+        saved.announce();
         Some(Resolution { route, nodes, moving })
     }
 }
 
-impl NodeSource for Saved {
+impl NodeSource for Saved<'_> {
     fn node<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Option<Node>, RegistryError>> {
-        Box::pin(async move { Ok(self.nodes.get(path).cloned()) })
+        Box::pin(async move { Ok(Saved::node(self, path)) })
     }
 
     /// Was reported when it was read from the registry.

@@ -10,6 +10,9 @@ mod error;
 mod first;
 mod interests;
 mod lease;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod probe;
 mod reconcile;
 mod refusal;
 mod registration;

@@ -122,7 +122,7 @@ impl Router {
             return Round::Settled;
         }
         adoption.adopted(resolution);
-        self.in_force(entry, &resolution.route);
+        entry.in_force(&resolution.route);
         self.snapshot.put(&resolution.nodes);
         Round::Settled
     }
@@ -143,14 +143,6 @@ impl Router {
             "route adopted"
         );
         true
-    }
-
-    pub(super) fn in_force(&self, entry: &Entry, route: &Route) {
-        entry.update(|progress| {
-            progress.answered |= route.source() == Source::Registry;
-            progress.route = Some(route.clone());
-            progress.refusal = None;
-        });
     }
 
     async fn refuse(&self, entry: &Entry, complaint: Complaint) {
@@ -183,7 +175,7 @@ impl Router {
         match refusal {
             Refusal::Unreadable { .. } | Refusal::Unsupported { .. } => self.counters.unreadable_nodes.add(),
             Refusal::Missing | Refusal::UnknownCluster { .. } if !unused => {
-                self.counters.missing_in_use.add()
+                self.counters.missing_in_use.add();
             }
             Refusal::Missing | Refusal::UnknownCluster { .. } | Refusal::Older { .. } => {}
         }

@@ -40,7 +40,7 @@ impl Subject {
     pub(super) async fn push(&self, route: &Route) {
         match (self, route) {
             (Self::Topic { sink, .. }, Route::Topic(route)) => {
-                Arc::clone(sink).adopt(Arc::clone(route)).await
+                Arc::clone(sink).adopt(Arc::clone(route)).await;
             }
             (Self::Group { routes, .. }, Route::Group(route)) => {
                 let sender = routes.get_or_init(|| watch::channel(Arc::clone(route)).0);

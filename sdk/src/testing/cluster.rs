@@ -87,6 +87,8 @@ pub enum Api {
     Heartbeat,
     /// Leaving a group of the classic protocol.
     LeaveGroup,
+    /// Staying a member, and learning one's partitions, in the consumer protocol.
+    ConsumerGroupHeartbeat,
     /// Getting the number that idempotent producers need.
     InitProducerId,
 }
@@ -106,6 +108,7 @@ impl Api {
             Self::LeaveGroup => 13,
             Self::SyncGroup => 14,
             Self::InitProducerId => 22,
+            Self::ConsumerGroupHeartbeat => 68,
         }
     }
 }

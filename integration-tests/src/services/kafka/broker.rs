@@ -135,7 +135,7 @@ pub(super) struct Storage<'a> {
 fn format_storage(config: &Path, cluster_id: &str) -> Result<(), ServiceError> {
     let output = Command::new("java")
         .args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"])
-        .arg(install::class_path()?)
+        .arg(install::java_class_path()?)
         .args(["kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config"])
         .arg(config)
         .stdin(Stdio::null())

@@ -68,7 +68,7 @@ impl KafkaBuilder {
     /// # Errors
     /// As [`KafkaCluster::start`].
     pub fn start(self) -> Result<KafkaCluster, ServiceError> {
-        install::class_path()?;
+        install::java_class_path()?;
         let id = random_cluster_id();
         let ports = (0..self.brokers).map(|index| self.take_ports(index)).collect::<Result<Vec<_>, _>>()?;
         let voters = voters(&ports);

@@ -10,8 +10,16 @@ use std::{
 use serde_json::{Map, Value, json};
 use zms_core::route::ChangeId;
 
-use super::{Nodes, Saved};
+use super::Nodes;
 use crate::registry::port::Node;
+
+/// What a snapshot holds, and since when.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    /// In milliseconds since the Unix epoch.
+    pub(super) written_at_ms: u64,
+    pub(super) nodes: BTreeMap<String, Node>,
+}
 
 /// What a file turned out to be.
 #[derive(Debug)]
@@ -20,39 +28,45 @@ pub(super) enum Loaded {
     Absent,
     /// It is not a snapshot of this registry that this SDK understands: why.
     Ignored(String),
-    Saved(Saved),
+    Contents(Contents),
+}
+
+/// What one process has to write.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Change<'a> {
+    /// All that it adopted, for a file that has to be begun anew.
+    pub(super) adopted: &'a Nodes,
+    /// What it adopted since it last wrote.
+    pub(super) news: &'a Nodes,
 }
 
 /// Reads the snapshot of `registry` at `path`.
 pub(super) fn load(path: &Path, registry: &str) -> Loaded {
     match read(path) {
-        Ok(Some(bytes)) => decode(&bytes, registry).map_or_else(Loaded::Ignored, Loaded::Saved),
+        Ok(Some(bytes)) => decode(&bytes, registry).map_or_else(Loaded::Ignored, Loaded::Contents),
         Ok(None) => Loaded::Absent,
         Err(error) => Loaded::Ignored(error.to_string()),
     }
 }
 
-/// Writes `nodes` over what the file holds of the same registry, so that processes which share it keep one another's
+/// Writes the news over what the file holds of the same registry, so that processes which share it keep one another's
 /// entries. A file that no SDK wrote is never overwritten.
-pub(super) fn save(path: &Path, registry: &str, now_ms: u64, nodes: &Nodes) -> io::Result<()> {
+pub(super) fn save(path: &Path, registry: &str, now_ms: u64, change: Change<'_>) -> io::Result<()> {
     let existing = read(path)?.unwrap_or_default();
     if !is_ours(&existing) {
         return Err(io::Error::other("the file there is not a registry snapshot; choose another path"));
     }
-    let mut merged = decode(&existing, registry).map(|saved| saved.nodes).unwrap_or_default();
-    overlay(&mut merged, nodes);
-    replace(path, &encode(registry, now_ms, &merged))
-}
-
-/// What this process adopted stands, unless another one saw a later change of the same node.
-pub(super) fn overlay(known: &mut BTreeMap<String, Node>, adopted: &Nodes) {
-    for (path, node) in adopted {
+    let (mut nodes, over_it) = match decode(&existing, registry) {
+        Ok(contents) => (contents.nodes, change.news),
+        Err(_) => (BTreeMap::new(), change.adopted),
+    };
+    for (path, node) in over_it {
         match node {
-            None => drop(known.remove(path)),
-            Some(node) if known.get(path).is_some_and(|other| other.changed > node.changed) => {}
-            Some(node) => drop(known.insert(path.clone(), node.clone())),
+            Some(node) => drop(nodes.insert(path.clone(), node.clone())),
+            None => drop(nodes.remove(path)),
         }
     }
+    replace(path, &encode(registry, now_ms, &nodes))
 }
 
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
@@ -87,7 +101,7 @@ fn encode_node((path, node): (&String, &Node)) -> (String, Value) {
     (path.clone(), json!({"data": data, "version": node.version, "changed": node.changed.0}))
 }
 
-fn decode(bytes: &[u8], registry: &str) -> Result<Saved, String> {
+fn decode(bytes: &[u8], registry: &str) -> Result<Contents, String> {
     let value: Value = serde_json::from_slice(bytes).map_err(|error| format!("not a snapshot: {error}"))?;
     if value["format"] != FORMAT || value["schema"] != SCHEMA {
         return Err(format!("not a snapshot of schema {SCHEMA}"));
@@ -101,7 +115,7 @@ fn decode(bytes: &[u8], registry: &str) -> Result<Saved, String> {
         let node = decode_node(node).ok_or_else(|| format!("node {path} is damaged"))?;
         Ok((path.clone(), node))
     });
-    Ok(Saved { written_at_ms, nodes: nodes.collect::<Result<_, String>>()? })
+    Ok(Contents { written_at_ms, nodes: nodes.collect::<Result<_, String>>()? })
 }
 
 fn decode_node(node: &Value) -> Option<Node> {
@@ -161,8 +175,9 @@ mod tests {
         Node { data: data.to_owned().into(), version: 3, changed: ChangeId(changed) }
     }
 
-    fn adopted(data: &str, changed: i64) -> Nodes {
-        Nodes::from([("/t/x".to_owned(), Some(node(data, changed)))])
+    fn save_one(path: &Path) -> io::Result<()> {
+        let nodes = Nodes::from([("/t/x".to_owned(), Some(node("a", 1)))]);
+        save(path, "r1", 1, Change { adopted: &nodes, news: &nodes })
     }
 
     fn ignored(path: &Path, registry: &str) -> String {
@@ -187,7 +202,7 @@ mod tests {
         let path = dir.path().join("snapshot.json");
         assert!(matches!(load(&path, "r1"), Loaded::Absent));
 
-        save(&path, "r1", 1, &adopted("a", 1)).unwrap();
+        save_one(&path).unwrap();
         assert_eq!(ignored(&path, "r2"), "it was written for another registry");
 
         let bytes = fs::read(&path).unwrap();
@@ -209,22 +224,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("snapshot.json");
         fs::write(&path, format!("{HEAD},\"schema\":1,")).unwrap();
-        save(&path, "r1", 1, &adopted("a", 1)).unwrap();
-        assert!(matches!(load(&path, "r1"), Loaded::Saved(_)));
+        save_one(&path).unwrap();
+        assert!(matches!(load(&path, "r1"), Loaded::Contents(_)));
 
         fs::write(&path, "important").unwrap();
-        assert!(save(&path, "r1", 1, &adopted("a", 1)).is_err());
+        assert!(save_one(&path).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"important");
-    }
-
-    #[test]
-    fn an_older_change_never_replaces_a_newer_one() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("snapshot.json");
-        save(&path, "r1", 1, &adopted("new", 9)).unwrap();
-        save(&path, "r1", 2, &adopted("old", 8)).unwrap();
-        let Loaded::Saved(saved) = load(&path, "r1") else { panic!("written above") };
-        assert_eq!(saved.nodes["/t/x"], node("new", 9));
     }
 
     #[cfg(unix)]
@@ -234,8 +239,8 @@ mod tests {
 
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("snapshot.json");
-        save(&path, "r1", 1, &adopted("a", 1)).unwrap();
-        save(&path, "r1", 2, &adopted("b", 2)).unwrap();
+        save_one(&path).unwrap();
+        save_one(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }

@@ -8,18 +8,22 @@ mod path;
 
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
+    io,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, OnceCell, watch};
 
 pub(crate) use self::path::default_path;
-use self::{file::Loaded, path::fingerprint};
+use self::{
+    file::{Contents, Loaded},
+    path::fingerprint,
+};
 use crate::registry::port::Node;
 
 /// Nodes by path; `None` says that there certainly is no such node.
@@ -31,26 +35,24 @@ pub(super) struct Snapshot {
     path: Option<PathBuf>,
     registry: String,
     state: Mutex<State>,
-    /// One writer at a time; held across the write.
-    writing: tokio::sync::Mutex<()>,
+    /// What the file held when it was first needed.
+    loaded: OnceCell<Contents>,
+    /// One writer at a time; held across the write, on blocking threads only.
+    writing: Mutex<()>,
     dirty: Notify,
     written_at_ms: AtomicU64,
     failures: AtomicU64,
+    announced: AtomicBool,
 }
 
 /// Short lock: nothing is awaited and no file is touched under it.
 #[derive(Debug, Default)]
 struct State {
     adopted: Nodes,
-    unwritten: bool,
+    /// Of it, what is not on disk yet. Nothing else is written: what this process does not use any more, another one
+    /// may know better.
+    unwritten: Nodes,
     complained: bool,
-}
-
-/// What a snapshot knows, and since when.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Saved {
-    pub(super) written_at_ms: u64,
-    pub(super) nodes: BTreeMap<String, Node>,
 }
 
 impl Snapshot {
@@ -60,10 +62,12 @@ impl Snapshot {
             path,
             registry: fingerprint(connect),
             state: Mutex::default(),
-            writing: tokio::sync::Mutex::default(),
+            loaded: OnceCell::new(),
+            writing: Mutex::default(),
             dirty: Notify::new(),
             written_at_ms: AtomicU64::new(0),
             failures: AtomicU64::new(0),
+            announced: AtomicBool::new(false),
         }
     }
 
@@ -73,31 +77,34 @@ impl Snapshot {
             return;
         }
         let mut state = self.state();
-        let news = nodes.iter().any(|(path, node)| state.adopted.get(path) != Some(node));
-        if news {
-            state.adopted.extend(nodes.iter().map(|(path, node)| (path.clone(), node.clone())));
-            state.unwritten = true;
+        for (path, node) in nodes {
+            if state.adopted.get(path) != Some(node) {
+                state.adopted.insert(path.clone(), node.clone());
+                state.unwritten.insert(path.clone(), node.clone());
+            }
+        }
+        if !state.unwritten.is_empty() {
             self.dirty.notify_one();
         }
     }
 
-    /// Everything known without the registry: the file, and over it what this process adopted.
-    pub(super) async fn saved(&self) -> Option<Saved> {
-        let path = self.path.clone()?;
+    /// Everything known without the registry. Reads the file once.
+    pub(super) async fn saved(&self) -> Saved<'_> {
+        Saved { snapshot: self, contents: self.loaded.get_or_init(|| self.load()).await }
+    }
+
+    async fn load(&self) -> Contents {
+        let Some(path) = self.path.clone() else { return Contents::default() };
         let registry = self.registry.clone();
-        let loaded = tokio::task::spawn_blocking(move || {
-            let loaded = file::load(&path, &registry);
-            if let Loaded::Ignored(reason) = &loaded {
-                tracing::warn!(path = %path.display(), reason, "the registry snapshot is ignored");
-            }
-            loaded
-        });
-        let mut saved = match loaded.await {
-            Ok(Loaded::Saved(saved)) => saved,
-            _ => Saved::default(),
+        let loaded = tokio::task::spawn_blocking(move || file::load(&path, &registry)).await;
+        let reason = match loaded {
+            Ok(Loaded::Contents(contents)) => return contents,
+            Ok(Loaded::Absent) => return Contents::default(),
+            Ok(Loaded::Ignored(reason)) => reason,
+            Err(error) => error.to_string(),
         };
-        file::overlay(&mut saved.nodes, &self.state().adopted);
-        (!saved.nodes.is_empty()).then_some(saved)
+        tracing::warn!(path = ?self.path, reason, "the registry snapshot is ignored");
+        Contents::default()
     }
 
     /// Writes whenever something new was adopted, `debounce` later; ends when `stop` does.
@@ -118,23 +125,36 @@ impl Snapshot {
         }
     }
 
-    /// Writes what is not on disk yet. False when that failed: it stays to be written.
-    pub(super) async fn flush(&self) -> bool {
+    /// Writes what is not on disk yet. False when that failed: it stays to be written. A dropped future does not stop
+    /// a write that has begun.
+    pub(super) async fn flush(self: &Arc<Self>) -> bool {
         let Some(path) = self.path.clone() else { return true };
-        let _one_writer = self.writing.lock().await;
-        let nodes = {
+        let writing = Arc::clone(self);
+        let write = tokio::task::spawn_blocking(move || writing.flush_blocking(&path));
+        write.await.unwrap_or(false)
+    }
+
+    fn flush_blocking(&self, path: &Path) -> bool {
+        let _one_writer = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (adopted, news) = {
             let mut state = self.state();
-            if !std::mem::take(&mut state.unwritten) {
+            if state.unwritten.is_empty() {
                 return true;
             }
-            state.adopted.clone()
+            (state.adopted.clone(), std::mem::take(&mut state.unwritten))
         };
-        let (registry, now) = (self.registry.clone(), now_ms());
-        let write = tokio::task::spawn_blocking(move || file::save(&path, &registry, now, &nodes));
-        match write.await {
-            Ok(Ok(())) => self.saved_at(now),
-            Ok(Err(error)) => self.failed(&error.to_string()),
-            Err(error) => self.failed(&error.to_string()),
+        let now = now_ms();
+        let saved = file::save(path, &self.registry, now, file::Change { adopted: &adopted, news: &news });
+        match saved {
+            Ok(()) => {
+                self.written_at_ms.store(now, Ordering::Relaxed);
+                self.state().complained = false;
+                true
+            }
+            Err(error) => {
+                self.failed(news, &error);
+                false
+            }
         }
     }
 
@@ -148,25 +168,55 @@ impl Snapshot {
         self.failures.load(Ordering::Relaxed)
     }
 
-    fn saved_at(&self, now: u64) -> bool {
-        self.written_at_ms.store(now, Ordering::Relaxed);
-        self.state().complained = false;
-        true
-    }
-
-    fn failed(&self, reason: &str) -> bool {
+    fn failed(&self, news: Nodes, error: &io::Error) {
         self.failures.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state();
-        state.unwritten = true;
-        if !std::mem::replace(&mut state.complained, true) {
-            tracing::warn!(path = ?self.path, reason, "the registry snapshot cannot be written; trying again");
+        for (path, node) in news {
+            state.unwritten.entry(path).or_insert(node);
         }
-        false
+        if !std::mem::replace(&mut state.complained, true) {
+            tracing::warn!(path = ?self.path, %error, "the registry snapshot cannot be written; trying again");
+        }
     }
 
-    /// A panic elsewhere leaves the maps whole: each change is one call.
+    /// A panic elsewhere leaves the maps usable: each change is one call.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is known without the registry: the file, and what this process adopted since.
+#[derive(Debug)]
+pub(super) struct Saved<'a> {
+    snapshot: &'a Snapshot,
+    contents: &'a Contents,
+}
+
+impl Saved<'_> {
+    /// The later of what the file and this process know.
+    pub(super) fn node(&self, path: &str) -> Option<Node> {
+        let in_file = self.contents.nodes.get(path);
+        match self.snapshot.state().adopted.get(path) {
+            None => in_file.cloned(),
+            Some(None) => None,
+            Some(Some(adopted)) => {
+                let newer = in_file.filter(|node| node.changed > adopted.changed);
+                Some(newer.unwrap_or(adopted).clone())
+            }
+        }
+    }
+
+    /// When it was written last, in milliseconds since the Unix epoch; 0: never.
+    pub(super) fn written_at_ms(&self) -> u64 {
+        self.snapshot.written_at_ms().unwrap_or_default().max(self.contents.written_at_ms)
+    }
+
+    /// Says, once, that it is used, and how old it is.
+    pub(super) fn announce(&self) {
+        if !self.snapshot.announced.swap(true, Ordering::Relaxed) {
+            let age = Duration::from_millis(now_ms().saturating_sub(self.written_at_ms()));
+            tracing::warn!(path = ?self.snapshot.path, ?age, "the registry does not answer; using its snapshot on disk");
+        }
     }
 }
 
@@ -184,68 +234,105 @@ mod tests {
 
     use super::*;
 
-    fn node(data: &'static str) -> Option<Node> {
-        Some(Node { data: data.into(), version: 0, changed: ChangeId(1) })
+    fn at(path: &str, changed: i64) -> Nodes {
+        let data = format!("state {changed}").into();
+        Nodes::from([(path.to_owned(), Some(Node { data, version: 0, changed: ChangeId(changed) }))])
+    }
+
+    fn open(directory: &tempfile::TempDir) -> Arc<Snapshot> {
+        Arc::new(Snapshot::new(Some(directory.path().join("state").join("snapshot.json")), "zk:2181"))
+    }
+
+    async fn change_known(snapshot: &Snapshot, path: &str) -> Option<i64> {
+        Some(snapshot.saved().await.node(path)?.changed.0)
     }
 
     #[tokio::test]
     async fn what_was_adopted_is_found_again_by_the_next_process() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("new").join("snapshot.json");
-        let first = Snapshot::new(Some(path.clone()), "zk:2181");
-        first.put(&Nodes::from([("/t/x".to_owned(), node("clusterName=a")), ("/m/x".to_owned(), None)]));
+        let first = open(&dir);
+        first.put(&at("/t/x", 1));
         assert!(first.flush().await);
-
-        let second = Snapshot::new(Some(path), "zk:2181");
-        let saved = second.saved().await.expect("written above");
-        assert_eq!(saved.nodes.get("/t/x").cloned(), node("clusterName=a"));
-        assert!(saved.written_at_ms > 0 && saved.written_at_ms == first.written_at_ms().unwrap());
+        let second = open(&dir);
+        let saved = second.saved().await;
+        assert_eq!(saved.node("/t/x"), at("/t/x", 1).remove("/t/x").unwrap());
+        assert_eq!(Some(saved.written_at_ms()), first.written_at_ms());
     }
 
     #[tokio::test]
-    async fn two_processes_with_one_file_keep_each_others_entries() {
+    async fn processes_with_one_file_keep_each_others_entries() {
         let dir = tempfile::tempdir().unwrap();
-        let open = || Snapshot::new(Some(dir.path().join("snapshot.json")), "zk:2181");
-        let (one, other) = (open(), open());
-        one.put(&Nodes::from([("/t/x".to_owned(), node("x"))]));
+        let (one, other) = (open(&dir), open(&dir));
+        one.put(&at("/t/x", 1));
         assert!(one.flush().await);
-        other.put(&Nodes::from([("/t/y".to_owned(), node("y"))]));
+        other.put(&at("/t/y", 2));
         assert!(other.flush().await);
-        let saved = open().saved().await.unwrap();
-        assert_eq!(saved.nodes.keys().collect::<Vec<_>>(), ["/t/x", "/t/y"]);
+        assert_eq!(change_known(&open(&dir), "/t/x").await, Some(1));
+
+        // `one` no longer uses x; what it once knew of it must not come back over what `other` knows.
+        other.put(&at("/t/x", 3));
+        assert!(other.flush().await);
+        one.put(&at("/t/z", 4));
+        assert!(one.flush().await);
+        assert_eq!(change_known(&open(&dir), "/t/x").await, Some(3));
+        assert_eq!(change_known(&one, "/t/x").await, Some(3));
+    }
+
+    #[tokio::test]
+    async fn a_registry_set_up_anew_replaces_what_was_known_of_the_old_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let before = open(&dir);
+        before.put(&at("/t/x", 9000));
+        assert!(before.flush().await);
+        let after = open(&dir);
+        after.put(&at("/t/x", 2));
+        assert!(after.flush().await);
+        assert_eq!(change_known(&open(&dir), "/t/x").await, Some(2));
     }
 
     #[tokio::test]
     async fn a_node_known_to_be_gone_is_not_remembered() {
         let dir = tempfile::tempdir().unwrap();
-        let open = || Snapshot::new(Some(dir.path().join("snapshot.json")), "zk:2181");
-        let snapshot = open();
-        snapshot.put(&Nodes::from([("/m/x".to_owned(), node("{}")), ("/t/x".to_owned(), node("x"))]));
+        let snapshot = open(&dir);
+        snapshot.put(&at("/m/x", 1));
         assert!(snapshot.flush().await);
         snapshot.put(&Nodes::from([("/m/x".to_owned(), None)]));
+        assert_eq!(change_known(&snapshot, "/m/x").await, None);
         assert!(snapshot.flush().await);
-        assert_eq!(open().saved().await.unwrap().nodes.keys().collect::<Vec<_>>(), ["/t/x"]);
+        assert_eq!(change_known(&open(&dir), "/m/x").await, None);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_was_deleted_is_written_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let snapshot = open(&dir);
+        snapshot.put(&at("/t/x", 1));
+        assert!(snapshot.flush().await);
+        std::fs::remove_dir_all(dir.path().join("state")).unwrap();
+        snapshot.put(&at("/t/y", 2));
+        assert!(snapshot.flush().await);
+        assert_eq!(change_known(&open(&dir), "/t/x").await, Some(1));
     }
 
     #[tokio::test]
     async fn a_failed_write_is_counted_and_stays_to_be_done() {
         let dir = tempfile::tempdir().unwrap();
-        let blocked = dir.path().join("not-a-directory");
-        std::fs::write(&blocked, "x").unwrap();
-        let snapshot = Snapshot::new(Some(blocked.join("snapshot.json")), "zk:2181");
-        snapshot.put(&Nodes::from([("/t/x".to_owned(), node("x"))]));
+        let in_the_way = dir.path().join("state");
+        std::fs::write(&in_the_way, "not a directory").unwrap();
+        let snapshot = open(&dir);
+        snapshot.put(&at("/t/x", 1));
         assert!(!snapshot.flush().await);
         assert_eq!(snapshot.failures(), 1);
-        std::fs::remove_file(&blocked).unwrap();
+        std::fs::remove_file(&in_the_way).unwrap();
         assert!(snapshot.flush().await);
-        assert!(snapshot.written_at_ms().is_some());
+        assert_eq!(change_known(&open(&dir), "/t/x").await, Some(1));
     }
 
     #[tokio::test]
     async fn switched_off_it_neither_keeps_nor_knows_anything() {
-        let snapshot = Snapshot::new(None, "zk:2181");
-        snapshot.put(&Nodes::from([("/t/x".to_owned(), node("x"))]));
+        let snapshot = Arc::new(Snapshot::new(None, "zk:2181"));
+        snapshot.put(&at("/t/x", 1));
         assert!(snapshot.flush().await);
-        assert!(snapshot.saved().await.is_none());
+        assert_eq!(change_known(&snapshot, "/t/x").await, None);
     }
 }

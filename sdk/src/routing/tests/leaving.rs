@@ -61,8 +61,8 @@ async fn giving_up_the_wait_leaves_nothing_behind() {
     let router = client.router(config());
     let wanted = topic("t");
     let sink = Sink::new();
-    let waited = tokio::time::timeout(Duration::from_secs(1), router.topic(&wanted, sink.clone())).await;
-    assert!(waited.is_err());
+    let outcome = tokio::time::timeout(Duration::from_secs(1), router.topic(&wanted, sink.clone())).await;
+    assert!(outcome.is_err());
     operator.sees_children("/zms/topic/t", 0).await;
     client.release();
     settle().await;

@@ -4,45 +4,39 @@
 //! at the limit, serves those reports too, and only then destroys the client, so neither a caller of `close` nor a
 //! thread that drops the last handle ever waits for librdkafka's threads to end.
 
+mod reports;
+mod worker;
+
 use std::{
     fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc, Condvar, Mutex, PoisonError, RwLock, TryLockError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError, RwLock, TryLockError, atomic::Ordering},
     thread::{self, ThreadId},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use rdkafka::{
-    ClientContext,
-    config::RDKafkaLogLevel,
-    error::{KafkaError, RDKafkaErrorCode},
-    message::{Header as NativeHeader, Message as _, OwnedHeaders},
-    producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext, PurgeConfig},
+    message::{Header as NativeHeader, OwnedHeaders},
+    producer::{BaseProducer, BaseRecord, Producer},
 };
 use zms_core::name::TopicName;
 
+use self::{
+    reports::{Counters, Reports, unwrapped},
+    worker::{Life, Worker},
+};
 use super::{
     admin::topic_info,
     config::Settings,
-    error::{coded, deadline, failure, translated},
+    error::{deadline, failure, translated},
     logging::ClientLog,
-    native::{self, Persistence},
 };
 use crate::{
     engine::port::{
-        EngineError, FailureKind, OpenError, Outcome, ProducerClient, ProducerSpec, Refused, Ticket,
-        TopicInfo,
+        EngineError, FailureKind, OpenError, ProducerClient, ProducerSpec, Refused, Ticket, TopicInfo,
     },
     message::{Header, Message},
 };
 
-/// How long one wait for reports lasts; a close is noticed after it.
-const SERVE: Duration = Duration::from_millis(100);
-/// The same while closing.
-const CLOSE_SLICE: Duration = Duration::from_millis(20);
 /// What a client dropped without `close` gets to send what it holds.
 const DROP_GRACE: Duration = Duration::from_secs(5);
 
@@ -118,7 +112,7 @@ impl KafkaProducer {
         self.counters.outstanding.fetch_add(1, Ordering::SeqCst);
         native.send(record).map_err(|(error, record)| {
             self.counters.outstanding.fetch_sub(1, Ordering::SeqCst);
-            Failed { error: translated(&error), ticket: unwrapped(record.delivery_opaque) }
+            Failed { error: translated(&error), ticket: unwrapped(*record.delivery_opaque) }
         })
     }
 
@@ -216,165 +210,4 @@ fn native_headers(headers: &[Header]) -> Option<OwnedHeaders> {
     Some(headers.iter().fold(list, |list, header| {
         list.insert(NativeHeader { key: &header.name, value: header.value.as_deref() })
     }))
-}
-
-/// The mutex only makes the ticket shareable, which the client library demands of what it carries; nobody locks it.
-fn unwrapped(carried: Box<Mutex<Ticket>>) -> Ticket {
-    carried.into_inner().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[derive(Debug, Default)]
-struct Counters {
-    /// Records handed over whose completion has not returned.
-    outstanding: AtomicUsize,
-    /// Records that a close gave up.
-    given_up: AtomicUsize,
-}
-
-/// Receives the reports.
-struct Reports {
-    counters: Arc<Counters>,
-    log: ClientLog,
-}
-
-impl ClientContext for Reports {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
-        self.log.line(level, facility, text);
-    }
-
-    fn error(&self, error: KafkaError, text: &str) {
-        self.log.error(&error, text);
-    }
-}
-
-impl ProducerContext for Reports {
-    type DeliveryOpaque = Box<Mutex<Ticket>>;
-
-    fn delivery(&self, result: &DeliveryResult<'_>, carried: Self::DeliveryOpaque) {
-        let outcome = self.outcome(result);
-        // A panic here would leave the other reports of this event unserved.
-        if catch_unwind(AssertUnwindSafe(|| unwrapped(carried).complete(outcome))).is_err() {
-            self.log.note("completion panicked", "a completion of a record panicked");
-        }
-        self.counters.outstanding.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-impl Reports {
-    fn outcome(&self, result: &DeliveryResult<'_>) -> Outcome {
-        let (error, report) = match result {
-            Ok(report) => {
-                return Outcome::Delivered {
-                    partition: report.partition(),
-                    offset: Some(report.offset()).filter(|offset| *offset >= 0),
-                    timestamp_ms: report.timestamp().to_millis(),
-                };
-            }
-            Err((error, report)) => (error, report),
-        };
-        let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
-        if matches!(code, RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight) {
-            self.counters.given_up.fetch_add(1, Ordering::SeqCst);
-        }
-        match native::persistence(report) {
-            Persistence::Never => Outcome::NotSent(coded(code)),
-            Persistence::Possible | Persistence::Certain => Outcome::Unknown(coded(code)),
-        }
-    }
-}
-
-/// How far a client is, shared by its handle and its thread.
-#[derive(Debug, Default)]
-struct Life {
-    stage: Mutex<Stage>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default, Clone, Copy, PartialEq)]
-enum Stage {
-    #[default]
-    Open,
-    Closing {
-        deadline: Instant,
-    },
-    /// Every ticket is completed.
-    Closed,
-}
-
-impl Life {
-    /// The first request counts.
-    fn request(&self, deadline: Instant) {
-        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
-        if *stage == Stage::Open {
-            *stage = Stage::Closing { deadline };
-        }
-    }
-
-    fn requested(&self) -> Option<Instant> {
-        match *self.stage.lock().unwrap_or_else(PoisonError::into_inner) {
-            Stage::Closing { deadline } => Some(deadline),
-            Stage::Open | Stage::Closed => None,
-        }
-    }
-
-    fn ended(&self) {
-        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = Stage::Closed;
-        self.changed.notify_all();
-    }
-
-    fn wait(&self) {
-        let stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_while(stage, |stage| *stage != Stage::Closed);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
-/// The thread that serves the reports.
-struct Worker {
-    native: Arc<Native>,
-    counters: Arc<Counters>,
-    life: Arc<Life>,
-}
-
-impl Worker {
-    fn run(self) {
-        let deadline = loop {
-            self.native.poll(SERVE);
-            if let Some(deadline) = self.life.requested() {
-                break deadline;
-            }
-        };
-        self.flush(deadline);
-        self.purge();
-    }
-
-    fn flush(&self, deadline: Instant) {
-        while self.outstanding() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            native::flush_slice(self.native.client(), left.min(CLOSE_SLICE));
-            self.native.poll(left.min(CLOSE_SLICE));
-        }
-    }
-
-    /// Again and again: between two looks a record may have moved from the queue into a request.
-    fn purge(&self) {
-        while self.outstanding() {
-            self.native.purge(PurgeConfig::default().queue().inflight().non_blocking());
-            self.native.poll(CLOSE_SLICE);
-        }
-    }
-
-    fn outstanding(&self) -> bool {
-        self.counters.outstanding.load(Ordering::SeqCst) > 0
-    }
-}
-
-impl Drop for Worker {
-    /// Before the native client goes, and also when the thread dies of a panic: nobody waits for it in vain.
-    fn drop(&mut self) {
-        self.life.ended();
-    }
 }

@@ -1,0 +1,22 @@
+//! What the client library's safe crate does not offer, or offers with a panic. The only unsafe code of this crate.
+#![allow(unsafe_code)]
+
+mod list;
+#[cfg(feature = "testing")]
+mod mock;
+mod record;
+
+use std::time::Duration;
+
+#[cfg(feature = "testing")]
+pub(crate) use self::mock::MockHandle;
+#[cfg(all(test, feature = "testing"))]
+pub(super) use self::record::send_foreign;
+pub(super) use self::{
+    list::{End, commit, entries, log_ends},
+    record::{Persistence, flush_slice, headers, persistence},
+};
+
+fn milliseconds(limit: Duration) -> i32 {
+    i32::try_from(limit.as_millis()).unwrap_or(i32::MAX)
+}

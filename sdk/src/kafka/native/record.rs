@@ -1,0 +1,101 @@
+//! What a message carries beside its plain parts.
+
+use std::{ffi::CStr, ptr, slice, time::Duration};
+
+use bytes::Bytes;
+use rdkafka::{
+    client::{Client, ClientContext},
+    error::RDKafkaErrorCode,
+    message::BorrowedMessage,
+};
+use rdkafka_sys as sys;
+
+use super::milliseconds;
+use crate::message::Header;
+
+/// What is known of a record whose delivery report has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::kafka) enum Persistence {
+    /// It is in no log.
+    Never,
+    /// It may be.
+    Possible,
+    /// It is.
+    Certain,
+}
+
+/// Reads the persistence status out of a delivery report.
+pub(in crate::kafka) fn persistence(report: &BorrowedMessage<'_>) -> Persistence {
+    use sys::rd_kafka_msg_status_t as Status;
+    // SAFETY: `ptr` is valid as long as `report`, which is borrowed for the call; the function only reads a field.
+    match unsafe { sys::rd_kafka_message_status(report.ptr()) } {
+        Status::RD_KAFKA_MSG_STATUS_NOT_PERSISTED => Persistence::Never,
+        Status::RD_KAFKA_MSG_STATUS_POSSIBLY_PERSISTED => Persistence::Possible,
+        Status::RD_KAFKA_MSG_STATUS_PERSISTED => Persistence::Certain,
+    }
+}
+
+/// Copies a message's headers. The crate's own accessor panics when a foreign producer wrote a name that is not UTF-8;
+/// here such bytes become U+FFFD.
+pub(in crate::kafka) fn headers(message: &BorrowedMessage<'_>) -> Vec<Header> {
+    let mut list = ptr::null_mut();
+    // SAFETY: `ptr` is valid as long as `message`; on success `list` belongs to the message and lives as long.
+    let found = unsafe { sys::rd_kafka_message_headers(message.ptr(), &raw mut list) };
+    if RDKafkaErrorCode::from(found) != RDKafkaErrorCode::NoError || list.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: `list` was just obtained and its message is still borrowed.
+    let count = unsafe { sys::rd_kafka_header_cnt(list) };
+    // SAFETY: as above, and every index is below the count.
+    (0..count).filter_map(|index| unsafe { header(list, index) }).collect()
+}
+
+/// # Safety
+/// `list` must be a live header list.
+unsafe fn header(list: *const sys::rd_kafka_headers_t, index: usize) -> Option<Header> {
+    let (mut name, mut value, mut size) = (ptr::null(), ptr::null(), 0);
+    // SAFETY: `list` is live by contract and the three places are ours.
+    let found =
+        unsafe { sys::rd_kafka_header_get_all(list, index, &raw mut name, &raw mut value, &raw mut size) };
+    if RDKafkaErrorCode::from(found) != RDKafkaErrorCode::NoError || name.is_null() {
+        return None;
+    }
+    // SAFETY: on success `name` is a string with a terminator inside the list.
+    let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
+    // SAFETY: on success a value that is not null has `size` bytes inside the list.
+    let value = (!value.is_null())
+        .then(|| Bytes::copy_from_slice(unsafe { slice::from_raw_parts(value.cast::<u8>(), size) }));
+    Some(Header { name, value })
+}
+
+/// Asks the broker threads to send what lingers, and keeps asking for `slice`. Somebody must poll afterwards.
+pub(in crate::kafka) fn flush_slice<C: ClientContext>(client: &Client<C>, slice: Duration) {
+    // SAFETY: the handle is alive while `client` is borrowed; the call is documented as thread-safe. Its result tells
+    // only whether reports are outstanding, which the caller counts itself.
+    let _ = unsafe { sys::rd_kafka_flush(client.native_ptr(), milliseconds(slice)) };
+}
+
+/// Sends a record as a client in another language may: its only header's name need not be text.
+#[cfg(all(test, feature = "testing"))]
+pub(in crate::kafka) fn send_foreign<C: ClientContext>(
+    client: &Client<C>,
+    topic: &CStr,
+    name: &[u8; 2],
+) -> bool {
+    use sys::rd_kafka_vtype_t as Tag;
+    // SAFETY: the handle is alive; strings live through the call and are copied; the list of tagged arguments ends with
+    // END; headers given over belong to the client when the call succeeds.
+    unsafe {
+        let headers = sys::rd_kafka_headers_new(1);
+        sys::rd_kafka_header_add(headers, name.as_ptr().cast(), 2, b"v".as_ptr().cast(), 1);
+        let result = sys::rd_kafka_producev(
+            client.native_ptr(),
+            Tag::RD_KAFKA_VTYPE_TOPIC,
+            topic.as_ptr(),
+            Tag::RD_KAFKA_VTYPE_HEADERS,
+            headers,
+            Tag::RD_KAFKA_VTYPE_END,
+        );
+        RDKafkaErrorCode::from(result) == RDKafkaErrorCode::NoError
+    }
+}

@@ -1,0 +1,163 @@
+//! What services hold to send: cheap to clone, one topic.
+
+use std::{
+    fmt,
+    sync::{Arc, atomic::Ordering},
+};
+
+use tokio::{sync::oneshot, time::Instant};
+use zms_core::name::{ClusterName, TopicName};
+
+use super::{
+    buffer::NoRoom,
+    error::{Returned, SendError},
+    report::{Claim, Parcel, Reply, Room, SendResult},
+    stats::Counters,
+    topic::Topic,
+};
+use crate::{
+    engine::port::FailureKind,
+    message::{Message, Receipt},
+};
+
+/// Sends to one topic, wherever it lives now. A clone costs a reference count; all clones share everything.
+///
+/// Messages of one key arrive in the order of their sends by one task, also when the topic changes cluster, unless
+/// the old cluster stopped answering meanwhile (logged and counted).
+#[derive(Clone)]
+pub struct Producer {
+    pub(super) topic: Arc<Topic>,
+}
+
+/// Counted for each message beside its data: what it costs in the client's queues.
+const OVERHEAD: usize = 256;
+
+impl Producer {
+    pub(super) fn new(topic: Arc<Topic>) -> Self {
+        Self { topic }
+    }
+
+    /// Sends a message and waits for the cluster's acknowledgement.
+    ///
+    /// Waits for room in the send buffer first, up to `max_block`. While the topic changes cluster the message waits,
+    /// up to the delivery timeout. Handed to a client, it has the delivery timeout once more.
+    ///
+    /// Dropping the future before there is room sends nothing. Dropped later, the message may still be sent, and its
+    /// room stays taken until its delivery report.
+    ///
+    /// # Errors
+    /// [`SendError`]; it tells whether the message may have arrived, and gives it back if it was not handed over.
+    pub async fn send(&self, message: Message) -> Result<Receipt, SendError> {
+        let started = Instant::now();
+        let room = match self.topic.admit(cost(&message)).await {
+            Ok(room) => room,
+            Err(no_room) => {
+                Counters::count(&self.topic.core.counters.not_sent);
+                return Err(self.refusal(no_room, message, started));
+            }
+        };
+        let (caller, result) = oneshot::channel();
+        self.submit(message, room, Reply::Future(caller));
+        result.await.unwrap_or_else(|_| Err(self.no_result()))
+    }
+
+    /// Sends a message and calls back with its result, exactly once, on the client's own thread: the callback must not
+    /// block. Its panics are caught and counted. Returns when there is room in the send buffer, which is the
+    /// back-pressure; a message refused calls back before it returns.
+    ///
+    /// Dropping the future before there is room sends nothing and drops the callback uncalled.
+    pub async fn send_with(&self, message: Message, callback: impl FnOnce(SendResult) + Send + 'static) {
+        let started = Instant::now();
+        let reply = Reply::Callback(Box::new(callback));
+        match self.topic.admit(cost(&message)).await {
+            Ok(room) => self.submit(message, room, reply),
+            Err(no_room) => {
+                let refusal = self.refusal(no_room, message, started);
+                reply.give(Err(refusal), &self.topic.core.counters);
+            }
+        }
+    }
+
+    /// Sends a message if there is room at once, and wants no result. Never waits. Messages that are dropped or fail
+    /// are counted.
+    pub fn send_oneway(&self, message: Message) {
+        match self.topic.try_admit(cost(&message)) {
+            Ok(room) => self.submit(message, room, Reply::Nobody),
+            Err(no_room) => {
+                let refusal = self.refusal(no_room, message, Instant::now());
+                if !self.topic.drop_logged.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(%refusal, "a one-way message was dropped; further ones are only counted");
+                }
+                Reply::Nobody.give(Err(refusal), &self.topic.core.counters);
+            }
+        }
+    }
+
+    /// The topic.
+    pub fn topic(&self) -> &TopicName {
+        &self.topic.name
+    }
+
+    /// The cluster that the topic lives on now, as far as this handle knows.
+    pub fn cluster(&self) -> Option<ClusterName> {
+        self.topic.cluster()
+    }
+
+    /// Messages accepted and not yet reported, but for held ones.
+    pub fn in_flight(&self) -> usize {
+        self.topic.gate.in_flight()
+    }
+
+    /// Fetches the topic's metadata, so that the first send does not wait for it; bounded, and a failure is only
+    /// logged, for sends report it better.
+    pub(crate) async fn warm(&self) {
+        if let Some(active) = self.topic.active.load_full() {
+            self.topic.warm(&active).await;
+        }
+    }
+
+    fn submit(&self, message: Message, room: Room, reply: Reply) {
+        let claim = Claim { room, reply, accepted: Instant::now() };
+        self.topic.submit(Parcel { message, claim });
+    }
+
+    fn refusal(&self, no_room: NoRoom, message: Message, started: Instant) -> SendError {
+        let (topic, cluster) = (self.topic.name.clone(), self.topic.cluster());
+        let size = cost(&message);
+        let message = Returned::from(message);
+        match no_room {
+            NoRoom::Closed => SendError::Closed { topic, cluster, message },
+            NoRoom::Ever { limit } => SendError::TooLarge { topic, cluster, size, limit, message },
+            NoRoom::InTime => {
+                let (buffer, share) = (&self.topic.core.buffer, self.topic.share.load());
+                let (total, share, free) = (buffer.total(), share.total(), buffer.free());
+                let waited = started.elapsed();
+                SendError::BufferFull { topic, cluster, size, total, share, free, waited, message }
+            }
+        }
+    }
+
+    /// For a result that got lost with its sender: only a crash inside the client does that.
+    fn no_result(&self) -> SendError {
+        let topic = self.topic.name.clone();
+        let Some(cluster) = self.topic.cluster() else {
+            return SendError::Closed { topic, cluster: None, message: Returned::default() };
+        };
+        let reason = "the client dropped the send".to_owned();
+        SendError::Unknown { topic, cluster, partition: None, kind: FailureKind::Other, reason }
+    }
+}
+
+fn cost(message: &Message) -> usize {
+    message.size().saturating_add(OVERHEAD)
+}
+
+impl fmt::Debug for Producer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Producer")
+            .field("topic", &self.topic.name)
+            .field("cluster", &self.topic.cluster())
+            .field("in_flight", &self.topic.gate.in_flight())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,453 @@
+//! Profiles: what a producer is tuned for, as librdkafka properties that fit one another.
+
+use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
+
+/// What sending is tuned for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Profile {
+    /// Nothing acknowledged is lost, order survives retries: `acks=all`, idempotent, linger 5 ms, 30 s to deliver.
+    #[default]
+    Durable,
+    /// Large batches, lz4, linger 50 ms, 120 s to deliver; as safe as [`Durable`](Self::Durable).
+    Throughput,
+    /// No linger, 10 s to deliver; as safe as [`Durable`](Self::Durable).
+    Latency,
+    /// librdkafka's own defaults and what you set; nothing is promised about order or loss.
+    Custom,
+}
+
+/// Settings that cannot work, and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProducerConfigError {
+    /// A value is not of its kind.
+    #[error("{name}={value}: expected {expected}")]
+    Invalid {
+        /// The setting.
+        name: String,
+        /// The value found.
+        value: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// A property that the SDK sets itself, or that does not fit how it works.
+    #[error("{name} cannot be set: {reason}")]
+    Reserved {
+        /// The property.
+        name: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// Two settings contradict each other.
+    #[error("{rule}: {left} is {left_value}, {right} is {right_value}")]
+    Conflict {
+        /// What must hold.
+        rule: &'static str,
+        /// One setting.
+        left: &'static str,
+        /// Its value, with its unit.
+        left_value: String,
+        /// The other.
+        right: &'static str,
+        /// Its value, with its unit.
+        right_value: String,
+    },
+}
+
+/// Properties of a producer client, checked. Equal settings on one cluster share a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Settings {
+    pub(super) properties: Vec<(String, String)>,
+    pub(super) linger: Duration,
+    pub(super) delivery_timeout: Duration,
+    /// `message.max.bytes`.
+    pub(super) max_message: usize,
+}
+
+/// The settings as asked for: a profile, and properties by librdkafka's names that win over it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Wish {
+    pub(super) profile: Profile,
+    pub(super) properties: BTreeMap<String, String>,
+}
+
+impl FromStr for Profile {
+    type Err = ProducerConfigError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "durable" => Ok(Self::Durable),
+            "throughput" => Ok(Self::Throughput),
+            "latency" => Ok(Self::Latency),
+            "custom" => Ok(Self::Custom),
+            _ => Err(invalid("profile", text, "durable, throughput, latency or custom")),
+        }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Durable => "durable",
+            Self::Throughput => "throughput",
+            Self::Latency => "latency",
+            Self::Custom => "custom",
+        })
+    }
+}
+
+impl Profile {
+    fn properties(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Durable => &[
+                ("acks", "all"),
+                ("enable.idempotence", "true"),
+                ("linger.ms", "5"),
+                ("message.timeout.ms", "30000"),
+                ("request.timeout.ms", "10000"),
+            ],
+            Self::Throughput => &[
+                ("acks", "all"),
+                ("batch.num.messages", "100000"),
+                ("compression.type", "lz4"),
+                ("enable.idempotence", "true"),
+                ("linger.ms", "50"),
+                ("message.timeout.ms", "120000"),
+                ("request.timeout.ms", "30000"),
+            ],
+            Self::Latency => &[
+                ("acks", "all"),
+                ("enable.idempotence", "true"),
+                ("linger.ms", "0"),
+                ("message.timeout.ms", "10000"),
+                ("request.timeout.ms", "5000"),
+            ],
+            Self::Custom => &[],
+        }
+    }
+}
+
+impl Wish {
+    /// Sets a librdkafka property.
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), ProducerConfigError> {
+        let name = canonical(name);
+        if let Some((_, reason)) = RESERVED.iter().find(|(reserved, _)| *reserved == name) {
+            return Err(ProducerConfigError::Reserved { name: name.to_owned(), reason });
+        }
+        self.properties.insert(name.to_owned(), value.to_owned());
+        Ok(())
+    }
+
+    /// This wish with a topic's overrides from the registry; names that are not known are handed to `unknown`.
+    ///
+    /// A profile named there replaces the application's profile *and* its properties: they were chosen for another.
+    pub(super) fn with_overrides(
+        &self,
+        overrides: &BTreeMap<String, String>,
+        mut unknown: impl FnMut(&str),
+    ) -> Result<Self, ProducerConfigError> {
+        let mut wish = match overrides.get("profile") {
+            Some(profile) => Self { profile: profile.parse()?, properties: BTreeMap::new() },
+            None => self.clone(),
+        };
+        for (name, value) in overrides.iter().filter(|(name, _)| *name != "profile") {
+            match OVERRIDES.iter().find(|(known, ..)| known == name) {
+                Some((_, property, Kind::Text)) => wish.set(property, value)?,
+                Some((_, property, Kind::Duration)) => {
+                    let duration = parse_duration(value)
+                        .ok_or_else(|| invalid(name, value, "a duration such as 20ms or 5s"))?;
+                    wish.set(property, &duration.as_millis().to_string())?;
+                }
+                // librdkafka's own names; which of them a registry may set was decided when the node was read.
+                None if name.contains('.') || name == "partitioner" => wish.set(name, value)?,
+                None => unknown(name),
+            }
+        }
+        Ok(wish)
+    }
+
+    /// Settles what this comes to over the properties of a cluster, with `share`, the bytes that one topic may have in
+    /// the send buffer.
+    pub(super) fn settle(
+        &self,
+        cluster: &BTreeMap<String, String>,
+        share: usize,
+    ) -> Result<Settings, ProducerConfigError> {
+        let mut all: BTreeMap<String, String> =
+            self.profile.properties().iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        all.extend(self.properties.clone());
+        let numbers = Numbers::read(|name| all.get(name).or_else(|| cluster.get(name)))?;
+        numbers.check(share)?;
+        if self.profile != Profile::Custom {
+            check_idempotence(&all)?;
+        }
+        // The send buffer is the only valve: librdkafka's own limits lie beyond anything that passes it.
+        all.insert("queue.buffering.max.messages".to_owned(), "0".to_owned());
+        all.insert("queue.buffering.max.kbytes".to_owned(), i32::MAX.to_string());
+        Ok(Settings {
+            properties: all.into_iter().collect(),
+            linger: Duration::from_millis(numbers.linger),
+            delivery_timeout: Duration::from_millis(numbers.delivery),
+            max_message: usize::try_from(numbers.max_message).unwrap_or(usize::MAX),
+        })
+    }
+}
+
+enum Kind {
+    Text,
+    Duration,
+}
+
+/// Names of a topic's overrides in the registry, and the properties that they stand for.
+const OVERRIDES: &[(&str, &str, Kind)] = &[
+    ("batchSize", "batch.size", Kind::Text),
+    ("compression", "compression.type", Kind::Text),
+    ("deliveryTimeout", "message.timeout.ms", Kind::Duration),
+    ("linger", "linger.ms", Kind::Duration),
+];
+
+const RESERVED: &[(&str, &str)] = &[
+    ("allow.auto.create.topics", "topics are created by operators, never by a send"),
+    ("bootstrap.servers", "the registry says where the cluster is"),
+    ("client.id", "the SDK names its clients"),
+    ("delivery.report.only.error", "every send waits for its report"),
+    ("enable.gapless.guarantee", "it makes ordinary failures fatal"),
+    ("plugin.library.paths", "it loads code"),
+    ("queue.buffering.max.kbytes", "the send buffer is the only limit; set `buffer`"),
+    ("queue.buffering.max.messages", "the send buffer is the only limit; set `buffer`"),
+    ("transactional.id", "transactions do not span clusters"),
+];
+
+/// librdkafka knows some properties by two names; one of them is used here.
+fn canonical(name: &str) -> &str {
+    match name {
+        "queue.buffering.max.ms" => "linger.ms",
+        "delivery.timeout.ms" => "message.timeout.ms",
+        "request.required.acks" => "acks",
+        "compression.codec" => "compression.type",
+        "metadata.broker.list" => "bootstrap.servers",
+        "max.in.flight" => "max.in.flight.requests.per.connection",
+        other => other,
+    }
+}
+
+/// The numbers that have to fit one another; times in milliseconds.
+struct Numbers {
+    linger: u64,
+    delivery: u64,
+    request: u64,
+    batch: u64,
+    max_message: u64,
+}
+
+impl Numbers {
+    fn read<'a>(value: impl Fn(&str) -> Option<&'a String>) -> Result<Self, ProducerConfigError> {
+        let number = |name: &str, default: u64| match value(name) {
+            None => Ok(default),
+            // librdkafka takes fractions of a millisecond for the linger.
+            Some(text) => text
+                .parse::<u64>()
+                .ok()
+                .or_else(|| text.split_once('.').and_then(|(whole, _)| whole.parse().ok()))
+                .ok_or_else(|| invalid(name, text, "a number")),
+        };
+        let max_message = number("message.max.bytes", 1_000_000)?;
+        Ok(Self {
+            linger: number("linger.ms", 5)?,
+            delivery: number("message.timeout.ms", 300_000)?,
+            request: number("request.timeout.ms", 30_000)?,
+            batch: number("batch.size", max_message.min(1_000_000))?,
+            max_message,
+        })
+    }
+
+    fn check(&self, share: usize) -> Result<(), ProducerConfigError> {
+        let ms = |value: u64| format!("{value} ms");
+        let bytes = |value: u64| format!("{value} bytes");
+        // librdkafka reads 0 as "no limit", but no send may stay unanswered for ever.
+        if self.delivery == 0 {
+            return Err(invalid("message.timeout.ms", "0", "at least 1 ms"));
+        }
+        if self.linger >= self.delivery {
+            return Err(conflict(
+                "messages would time out before they are sent; linger must be below the delivery timeout",
+                ("linger.ms", ms(self.linger)),
+                ("message.timeout.ms", ms(self.delivery)),
+            ));
+        }
+        if self.linger.saturating_add(self.request) > self.delivery {
+            return Err(conflict(
+                "not even one request fits; request timeout plus linger must not exceed the delivery timeout",
+                ("request.timeout.ms plus linger.ms", ms(self.request.saturating_add(self.linger))),
+                ("message.timeout.ms", ms(self.delivery)),
+            ));
+        }
+        if self.batch > self.max_message {
+            return Err(conflict(
+                "a full batch could not be sent; the batch must not exceed the largest message",
+                ("batch.size", bytes(self.batch)),
+                ("message.max.bytes", bytes(self.max_message)),
+            ));
+        }
+        let share = u64::try_from(share).unwrap_or(u64::MAX);
+        if self.max_message > share {
+            return Err(conflict(
+                "the largest message would never be admitted; raise the buffer",
+                ("message.max.bytes", bytes(self.max_message)),
+                ("a topic's share of the send buffer", bytes(share)),
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn check_idempotence(properties: &BTreeMap<String, String>) -> Result<(), ProducerConfigError> {
+    let value = |name: &str| properties.get(name).map_or("", String::as_str);
+    if value("enable.idempotence") != "true" {
+        return Ok(());
+    }
+    let rule = "an idempotent producer needs it; use the profile custom to go without";
+    if !matches!(value("acks"), "all" | "-1") {
+        return Err(conflict(rule, ("acks", value("acks").to_owned()), ("needed", "all".to_owned())));
+    }
+    let in_flight = value("max.in.flight.requests.per.connection");
+    if !in_flight.is_empty() && !in_flight.parse().is_ok_and(|n: u32| (1..=5).contains(&n)) {
+        let left = ("max.in.flight.requests.per.connection", in_flight.to_owned());
+        return Err(conflict(rule, left, ("needed", "1 to 5".to_owned())));
+    }
+    Ok(())
+}
+
+fn invalid(name: &str, value: &str, expected: &'static str) -> ProducerConfigError {
+    ProducerConfigError::Invalid { name: name.to_owned(), value: value.to_owned(), expected }
+}
+
+fn conflict(
+    rule: &'static str,
+    (left, left_value): (&'static str, String),
+    (right, right_value): (&'static str, String),
+) -> ProducerConfigError {
+    ProducerConfigError::Conflict { rule, left, left_value, right, right_value }
+}
+
+/// `20ms`, `5s`, `2m`, `1h`; a bare number is in milliseconds.
+fn parse_duration(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().ok()?;
+    let millis = match unit.trim() {
+        "" | "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    number.checked_mul(millis).map(Duration::from_millis)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHARE: usize = 16 << 20;
+
+    fn overrides(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
+        entries.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+    }
+
+    fn settle(entries: &[(&str, &str)]) -> Result<Settings, ProducerConfigError> {
+        Wish::default()
+            .with_overrides(&overrides(entries), |name| panic!("unknown {name}"))?
+            .settle(&BTreeMap::new(), SHARE)
+    }
+
+    fn property<'a>(settings: &'a Settings, name: &str) -> Option<&'a str> {
+        settings.properties.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    #[test]
+    fn the_default_is_durable() {
+        let settings = settle(&[]).unwrap();
+        assert_eq!(property(&settings, "acks"), Some("all"));
+        assert_eq!(property(&settings, "enable.idempotence"), Some("true"));
+        assert_eq!(settings.delivery_timeout, Duration::from_secs(30));
+    }
+
+    #[test]
+    fn every_profile_is_free_of_contradictions() {
+        for profile in ["durable", "throughput", "latency", "custom"] {
+            let settings = settle(&[("profile", profile)]).unwrap();
+            assert_eq!(profile.parse::<Profile>().unwrap().to_string(), profile);
+            assert!(settings.linger < settings.delivery_timeout);
+        }
+    }
+
+    #[test]
+    fn equal_results_are_equal_whatever_way_they_were_asked_for() {
+        assert_eq!(settle(&[("linger", "5ms")]).unwrap(), settle(&[]).unwrap());
+        let mut wish = Wish::default();
+        wish.set("queue.buffering.max.ms", "20").unwrap();
+        assert_eq!(wish.settle(&BTreeMap::new(), SHARE).unwrap(), settle(&[("linger", "20ms")]).unwrap());
+    }
+
+    #[test]
+    fn contradictions_are_refused_with_their_numbers() {
+        let error = |entries: &[(&str, &str)]| settle(entries).unwrap_err().to_string();
+        let text = error(&[("linger", "40s")]);
+        assert!(text.contains("40000 ms") && text.contains("30000 ms"), "{text}");
+        let text = error(&[("request.timeout.ms", "30000")]);
+        assert!(text.contains("30005 ms") && text.contains("30000 ms"), "{text}");
+        let text = error(&[("batchSize", "2000000")]);
+        assert!(text.contains("2000000 bytes") && text.contains("1000000 bytes"), "{text}");
+        let text = error(&[("message.max.bytes", "99000000")]);
+        assert!(text.contains("99000000 bytes") && text.contains("16777216 bytes"), "{text}");
+        let text = error(&[("max.in.flight", "10")]);
+        assert!(text.contains("is 10") && text.contains("1 to 5"), "{text}");
+        assert!(settle(&[("profile", "custom"), ("max.in.flight", "10")]).is_ok());
+        let mut wish = Wish::default();
+        wish.set("acks", "1").unwrap();
+        assert!(matches!(
+            wish.settle(&BTreeMap::new(), SHARE),
+            Err(ProducerConfigError::Conflict { left: "acks", .. })
+        ));
+    }
+
+    #[test]
+    fn values_that_are_none_and_names_that_are_reserved_are_refused() {
+        assert!(matches!(settle(&[("linger", "soon")]), Err(ProducerConfigError::Invalid { .. })));
+        assert!(matches!(settle(&[("profile", "fast")]), Err(ProducerConfigError::Invalid { .. })));
+        assert!(matches!(settle(&[("deliveryTimeout", "0s")]), Err(ProducerConfigError::Invalid { .. })));
+        let reserved = Wish::default().set("metadata.broker.list", "x:1").unwrap_err();
+        assert!(matches!(reserved, ProducerConfigError::Reserved { .. }));
+    }
+
+    #[test]
+    fn limits_of_the_cluster_are_taken_into_account() {
+        let cluster = overrides(&[("message.max.bytes", "3000000")]);
+        let settings = Wish::default().settle(&cluster, SHARE).unwrap();
+        assert_eq!(settings.max_message, 3_000_000);
+        assert_eq!(property(&settings, "message.max.bytes"), None, "the cluster's own property says it");
+        assert!(Wish::default().settle(&cluster, 2_000_000).is_err());
+    }
+
+    #[test]
+    fn unknown_overrides_are_named_and_passed_over() {
+        let mut named = Vec::new();
+        let found = overrides(&[("lingr", "5ms"), ("linger", "7ms")]);
+        let wish = Wish::default().with_overrides(&found, |name| named.push(name.to_owned())).unwrap();
+        assert_eq!(named, ["lingr"]);
+        assert_eq!(wish.settle(&BTreeMap::new(), SHARE).unwrap().linger, Duration::from_millis(7));
+    }
+
+    #[test]
+    fn durations_are_read_with_their_unit() {
+        assert_eq!(parse_duration("20ms"), Some(Duration::from_millis(20)));
+        assert_eq!(parse_duration("2 m"), Some(Duration::from_secs(120)));
+        assert_eq!(parse_duration("7"), Some(Duration::from_millis(7)));
+        assert_eq!(parse_duration("99999999999999999999s"), None);
+        assert_eq!(parse_duration("18446744073709551615h"), None);
+        assert_eq!(parse_duration("-1s"), None);
+    }
+}

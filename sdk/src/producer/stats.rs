@@ -1,0 +1,82 @@
+//! Counters of sending.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Counted since the start; `*_now` and the bytes are gauges.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) delivered: AtomicU64,
+    pub(super) not_sent: AtomicU64,
+    pub(super) unknown: AtomicU64,
+    pub(super) dropped_oneway: AtomicU64,
+    pub(super) callback_panics: AtomicU64,
+    pub(super) switches: AtomicU64,
+    pub(super) late_switches: AtomicU64,
+    pub(super) left_behind: AtomicU64,
+    pub(super) unusable: AtomicU64,
+    pub(super) replaced_clients: AtomicU64,
+    pub(super) held_now: AtomicUsize,
+    pub(super) clients_now: AtomicUsize,
+}
+
+impl Counters {
+    pub(super) fn count(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What sending has come to, as a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct ProducerStats {
+    /// Messages acknowledged.
+    pub delivered: u64,
+    /// Sends that ended as certainly not sent, refused ones included.
+    pub not_sent: u64,
+    /// Sends of which nobody knows whether they arrived.
+    pub unknown: u64,
+    /// One-way messages dropped, because there was no room or nowhere to send them.
+    pub dropped_oneway: u64,
+    /// Panics caught in callbacks.
+    pub callback_panics: u64,
+    /// Times that a topic changed its client: another cluster, other properties, or a failed client replaced.
+    pub switches: u64,
+    /// Those of them that did not wait for all messages in flight on the old client.
+    pub late_switches: u64,
+    /// Messages that were in flight on the old client at late switches.
+    pub left_behind: u64,
+    /// Times that no client could be opened for a topic's route.
+    pub unusable: u64,
+    /// Clients that failed for good and were replaced.
+    pub replaced_clients: u64,
+    /// Messages held now.
+    pub held: usize,
+    /// Sends that wait for room now.
+    pub waiting: usize,
+    /// Bytes of the send buffer free now.
+    pub free_bytes: usize,
+    /// Clients open now.
+    pub clients: usize,
+}
+
+impl Counters {
+    pub(super) fn snapshot(&self) -> ProducerStats {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ProducerStats {
+            delivered: count(&self.delivered),
+            not_sent: count(&self.not_sent),
+            unknown: count(&self.unknown),
+            dropped_oneway: count(&self.dropped_oneway),
+            callback_panics: count(&self.callback_panics),
+            switches: count(&self.switches),
+            late_switches: count(&self.late_switches),
+            left_behind: count(&self.left_behind),
+            unusable: count(&self.unusable),
+            replaced_clients: count(&self.replaced_clients),
+            held: self.held_now.load(Ordering::Relaxed),
+            clients: self.clients_now.load(Ordering::Relaxed),
+            waiting: 0,
+            free_bytes: 0,
+        }
+    }
+}

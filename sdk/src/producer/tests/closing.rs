@@ -1,0 +1,119 @@
+use std::sync::atomic::Ordering;
+
+use tokio::time::Instant;
+
+use super::*;
+use crate::producer::SendOutcome;
+
+#[tokio::test(start_paused = true)]
+async fn closing_ends_senders_that_wait_for_room_at_once() {
+    let bench = Bench::with(ProducerOptions::new().buffer(4_000_000));
+    let producer = bench.producer("orders", "a").await;
+    bench.engine.cluster("a").dead.store(true, Ordering::SeqCst);
+    let text = "x".repeat(900_000);
+    let stuck = [start(&bench, &producer, &text).await, start(&bench, &producer, &text).await];
+    let blocked: Vec<_> = (0..10).map(|_| send(&producer, &text)).collect();
+    until(|| bench.producers.stats().waiting == 10).await;
+    let started = Instant::now();
+    let closes =
+        [bench.producers.close(Duration::from_secs(1)), bench.producers.close(Duration::from_secs(1))];
+    assert_eq!(futures_util::future::join_all(closes).await, [2, 2]);
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?} of virtual time", started.elapsed());
+    for task in blocked {
+        let error = task.await.unwrap().unwrap_err();
+        assert!(matches!(error, SendError::Closed { .. }), "{error}");
+        assert_eq!(error.into_message().unwrap().size(), 900_000);
+    }
+    let outcomes = stuck.map(|task| async { task.await.unwrap().unwrap_err().outcome() });
+    let outcomes = futures_util::future::join_all(outcomes).await;
+    assert_eq!(outcomes, [SendOutcome::Unknown, SendOutcome::NotSent], "told apart");
+    assert!(matches!(producer.send(message("x")).await, Err(SendError::Closed { .. })));
+    bench.producers.close(Duration::from_secs(1)).await;
+    assert_eq!(bench.engine.cluster("a").closed(), 1);
+    assert_eq!(producer.in_flight(), 0);
+    bench.assert_everything_returned();
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_flushes_what_is_queued() {
+    let bench = Bench::new();
+    let mut sent = Vec::new();
+    for cluster in ["a", "b", "c"] {
+        let producer = bench.producer(&format!("on-{cluster}"), cluster).await;
+        for n in 0..10 {
+            sent.push(start(&bench, &producer, &n.to_string()).await);
+        }
+    }
+    assert_eq!(bench.producers.close(Duration::from_secs(5)).await, 0);
+    for task in sent {
+        assert!(task.await.unwrap().is_ok());
+    }
+    assert_eq!(bench.engine.log().len(), 30);
+    assert_eq!(bench.producers.stats().clients, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn held_sends_go_out_if_their_route_opens_while_closing() {
+    let bench = Bench::new();
+    let producer = bench.producer("orders", "a").await;
+    bench.adopt(held("orders", "a")).await;
+    let waits = start(&bench, &producer, "1").await;
+    let producers = bench.producers.clone();
+    let closing = tokio::spawn(async move { producers.close(Duration::from_secs(8)).await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!closing.is_finished());
+    bench.adopt(route("orders", "b")).await;
+    assert_eq!(closing.await.unwrap(), 0);
+    assert_eq!(waits.await.unwrap().unwrap().cluster.as_str(), "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn held_sends_whose_route_stays_shut_end_as_not_sent() {
+    let bench = Bench::new();
+    let producer = bench.producer("orders", "a").await;
+    bench.adopt(held("orders", "a")).await;
+    let waits = start(&bench, &producer, "1").await;
+    bench.producers.close(Duration::from_secs(8)).await;
+    let error = waits.await.unwrap().unwrap_err();
+    assert!(matches!(error, SendError::Closed { .. }), "{error}");
+    assert_eq!(error.into_message(), Some(message("1")));
+    bench.assert_everything_returned();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_topic_whose_route_comes_after_the_close_takes_nothing() {
+    let bench = Bench::new();
+    bench.producers.close(Duration::from_secs(1)).await;
+    let producer = bench.producer("orders", "a").await;
+    assert!(matches!(producer.send(message("x")).await, Err(SendError::Closed { .. })));
+    assert_eq!(bench.engine.opened(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_in_flight_once_a_topic_is_idle() {
+    let bench = Bench::new();
+    let producer = bench.producer("orders", "a").await;
+    let sent = start(&bench, &producer, "1").await;
+    bench.adopt(held("orders", "a")).await;
+    assert_eq!(bench.producers.in_flight("orders"), 1);
+    let producers = bench.producers.clone();
+    let idle = tokio::spawn(async move { producers.idle("orders").await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!idle.is_finished());
+    bench.engine.pump();
+    idle.await.unwrap();
+    assert_eq!(bench.producers.in_flight("orders"), 0);
+    assert!(sent.await.unwrap().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_handle_flushes_in_the_background() {
+    let Bench { engine, producers } = Bench::new();
+    let bench = Bench { engine: engine.clone(), producers };
+    let producer = bench.producer("orders", "a").await;
+    let sent = start(&bench, &producer, "1").await;
+    drop(bench);
+    assert!(sent.await.unwrap().is_ok());
+    assert!(matches!(producer.send(message("x")).await, Err(SendError::Closed { .. })));
+    until(|| engine.cluster("a").closed() == 1).await;
+}

@@ -1,0 +1,160 @@
+//! `zmsctl topic`.
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Value, json};
+use zms_sdk::{
+    ClusterName, TopicName,
+    admin::{Admin, StatisticsLogger, TopicMeta},
+};
+
+use crate::{
+    argument::{ForceArgs, GateArgs, GateChangeArgs, NewArgs, apply, assignment, gate_json},
+    failure::Failure,
+    view::View,
+};
+
+const COLUMNS: &[&str] = &["name", "cluster", "gate", "producer", "format"];
+
+const ADD_EXAMPLES: &str = "\
+Examples:
+  zmsctl topic add orders --cluster a
+  zmsctl topic add orders --cluster a --producer profile=throughput --producer linger=20ms
+  zmsctl topic add orders --cluster a --gate-addresses 10.0.0.7,10.0.0.8 --gate-cluster b
+";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Adds a topic to the registry; on the Kafka cluster it must be created apart.
+    #[command(after_help = ADD_EXAMPLES)]
+    Add(AddArgs),
+    /// Changes a topic; running producers follow.
+    Set(SetArgs),
+    /// Shows a topic.
+    Show {
+        /// Its name.
+        name: TopicName,
+    },
+    /// Lists all topics.
+    List,
+    /// Removes a topic that no group and no producer uses from the registry; on the Kafka cluster it stays.
+    Remove {
+        /// Its name.
+        name: TopicName,
+        #[command(flatten)]
+        force: ForceArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AddArgs {
+    /// Its name.
+    name: TopicName,
+    /// The cluster that it lives on.
+    #[arg(long)]
+    cluster: ClusterName,
+    #[command(flatten)]
+    gate: GateArgs,
+    #[command(flatten)]
+    settings: SettingArgs,
+    #[command(flatten)]
+    new: NewArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetArgs {
+    /// Its name.
+    name: TopicName,
+    /// Another cluster, at once and without moving a message. Refused while the topic is in use.
+    #[arg(long)]
+    cluster: Option<ClusterName>,
+    #[command(flatten)]
+    gate: GateChangeArgs,
+    #[command(flatten)]
+    settings: SettingArgs,
+    /// Removes a producer setting.
+    #[arg(long, value_name = "NAME")]
+    unset_producer: Vec<String>,
+    #[command(flatten)]
+    force: ForceArgs,
+}
+
+#[derive(Debug, Args)]
+struct SettingArgs {
+    /// Where clients send their statistics.
+    #[arg(long, value_enum)]
+    statistics: Option<Statistics>,
+    /// A setting for all producers of the topic, such as linger=20ms or compression.type=lz4.
+    #[arg(long, value_parser = assignment, value_name = "NAME=VALUE")]
+    producer: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Statistics {
+    Message,
+    Disk,
+}
+
+impl Command {
+    pub(crate) async fn run(self, admin: &Admin) -> Result<View, Failure> {
+        match self {
+            Self::Add(args) => args.run(admin).await,
+            Self::Set(args) => args.run(admin).await,
+            Self::Show { name } => {
+                let topic = admin.topic(&name).await?;
+                Ok(View::One(json(name.as_str(), &topic)))
+            }
+            Self::List => Ok(View::entries(COLUMNS, &admin.topics().await?, json)),
+            Self::Remove { name, force } => {
+                admin.remove_topic(&name, force.safety()).await?;
+                Ok(View::removed("topic", name.as_str()))
+            }
+        }
+    }
+}
+
+impl AddArgs {
+    async fn run(self, admin: &Admin) -> Result<View, Failure> {
+        let fill = |topic: &mut TopicMeta| {
+            self.gate.apply(&mut topic.gate);
+            self.settings.apply(topic, &[]);
+        };
+        let topic = admin.add_topic(&self.name, self.new.format(), &self.cluster, fill).await?;
+        Ok(View::One(json(self.name.as_str(), &topic)))
+    }
+}
+
+impl SetArgs {
+    async fn run(self, admin: &Admin) -> Result<View, Failure> {
+        let change = |topic: &mut TopicMeta| {
+            if let Some(cluster) = &self.cluster {
+                topic.cluster = cluster.clone();
+            }
+            self.gate.apply(&mut topic.gate);
+            self.settings.apply(topic, &self.unset_producer);
+        };
+        let topic = admin.set_topic(&self.name, self.force.safety(), change).await?;
+        Ok(View::One(json(self.name.as_str(), &topic)))
+    }
+}
+
+impl SettingArgs {
+    fn apply(&self, topic: &mut TopicMeta, unset: &[String]) {
+        match self.statistics {
+            Some(Statistics::Message) => topic.statistics = StatisticsLogger::Message,
+            Some(Statistics::Disk) => topic.statistics = StatisticsLogger::Disk,
+            None => {}
+        }
+        apply(&mut topic.producer, &self.producer, unset);
+    }
+}
+
+fn json(name: &str, topic: &TopicMeta) -> Value {
+    json!({
+        "name": name,
+        "cluster": topic.cluster.as_str(),
+        "gate": gate_json(topic.gate.as_ref()),
+        "statisticsLogger": topic.statistics.as_str(),
+        "producer": topic.producer,
+        "format": topic.format().to_string(),
+    })
+}
