@@ -10,6 +10,11 @@ pub mod registry;
 pub mod routing;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod zms;
 
+pub use consumer::{Delivery, NotReady, Outcome, RetryPolicy, ShutdownError, SubscribeError, Subscriber, Subscription};
 pub use message::{Header, Message, Receipt};
+pub use producer::{Producer, SendError};
+pub use routing::ResolveError;
+pub use zms::{CloseError, ConnectError, Status, Zms, ZmsBuilder};
 pub use zms_core::name::{ClusterName, GroupName, NameError, TopicName};

@@ -74,7 +74,7 @@ pub(crate) struct SetArgs {
     /// Another topic; without --cluster the group goes to that topic's cluster. Refused while members are connected.
     #[arg(long)]
     topic: Option<TopicName>,
-    /// Another cluster, at once. Refused while members are connected, and unless the topic lives there.
+    /// The cluster to which its topic was moved by hand. Refused unless the topic lives there.
     #[arg(long)]
     cluster: Option<ClusterName>,
     #[command(flatten)]

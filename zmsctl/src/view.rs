@@ -71,6 +71,7 @@ fn list(columns: &[&str], rows: &[Value]) -> String {
     for row in rows {
         table.add_row(columns.iter().map(|column| row.get(*column).map_or_else(String::new, cell)));
     }
+    flush_left(&mut table);
     format!("{}\n", table.trim_fmt())
 }
 
@@ -79,6 +80,7 @@ fn fields(value: &Value) -> String {
     for (name, value) in value.as_object().unwrap_or(&Map::new()) {
         table.add_row([name.clone(), cell(value)]);
     }
+    flush_left(&mut table);
     format!("{}\n", table.trim_fmt())
 }
 
@@ -86,6 +88,12 @@ fn plain_table() -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table
+}
+
+fn flush_left(table: &mut Table) {
+    if let Some(first) = table.column_mut(0) {
+        first.set_padding((0, 1));
+    }
 }
 
 fn cell(value: &Value) -> String {

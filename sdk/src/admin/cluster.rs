@@ -133,6 +133,18 @@ pub(super) fn refuse_used<K: Kind>(
     Err(AdminError::InUse { what: K::WHAT, name: name.to_owned(), users })
 }
 
+/// Refuses a gate that would read back as another one, or as none.
+pub(super) fn check_gate(gate: Option<&Gate>) -> Result<(), AdminError> {
+    let is_address =
+        |entry: &String| !entry.is_empty() && !entry.contains(|c: char| c == ',' || c.is_whitespace());
+    let Some(gate) = gate.filter(|gate| gate.addresses.is_empty() || !gate.addresses.iter().all(is_address))
+    else {
+        return Ok(());
+    };
+    let reason = format!("{:?} are not addresses; expected at least one, each a single word", gate.addresses);
+    Err(AdminError::Invalid { field: "gate".to_owned(), reason })
+}
+
 /// Whether an entry is on a cluster; one that cannot be read may be.
 fn may_use<M>(
     entry: &Entry<M>,

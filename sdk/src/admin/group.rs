@@ -8,7 +8,7 @@ use zms_core::{
 
 use super::{
     Admin, AdminError, Entry, LiveClient, Safety,
-    cluster::refuse_used,
+    cluster::{check_gate, refuse_used},
     store::{ATTEMPTS, Kind, contended},
 };
 use crate::registry::port::Op;
@@ -57,12 +57,13 @@ impl Admin {
         self.store.list().await
     }
 
-    /// Changes a group. `change` is called again if somebody else wrote meanwhile.
+    /// Changes a group. `change` is called again if somebody else wrote meanwhile. Running members follow: after a
+    /// change by hand of the topic's cluster, this is how its groups are sent after it.
     ///
     /// # Errors
     /// [`AdminError::Missing`] without the group, its topic or its cluster; [`AdminError::Moving`] if it would change
-    /// topic, cluster or gate during a move of the topic; [`AdminError::InUse`] if it would do so while members are
-    /// connected, and [`AdminError::Misplaced`] if the cluster is not the topic's, unless forced;
+    /// topic, cluster or gate during a move of the topic; [`AdminError::InUse`] if it would change the topic while
+    /// members are connected, and [`AdminError::Misplaced`] if the cluster is not the topic's, unless forced;
     /// [`AdminError::Invalid`].
     pub async fn set_group(
         &self,
@@ -121,15 +122,16 @@ impl Admin {
         after: &GroupMeta,
         safety: Safety,
     ) -> Result<Vec<Op>, AdminError> {
-        let binding = |group: &GroupMeta| (group.topic.clone(), group.cluster.clone());
-        if binding(before) == binding(after) && before.gate == after.gate {
+        let rebound = before.topic != after.topic;
+        if !rebound && before.cluster == after.cluster && before.gate == after.gate {
             return Ok(Vec::new());
         }
-        if safety == Safety::Checked && binding(before) != binding(after) {
+        // Members follow their topic to another cluster; what they handle for another topic is not theirs to know.
+        if safety == Safety::Checked && rebound {
             self.refuse_if_group_used(name).await?;
         }
         let mut guards = self.placement_guards(name, after, safety).await?;
-        if before.topic != after.topic {
+        if rebound {
             guards.push(self.store.not_moving(&before.topic).await?);
         }
         Ok(guards)
@@ -165,6 +167,7 @@ impl Admin {
 }
 
 fn check(before: &GroupMeta, after: &GroupMeta) -> Result<(), AdminError> {
+    check_gate(after.gate.as_ref())?;
     for (name, _) in after.consumer.iter().filter(|(name, value)| before.consumer.get(*name) != Some(value)) {
         property::check(Scope::Consumer, name)?;
     }

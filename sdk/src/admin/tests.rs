@@ -151,6 +151,20 @@ async fn the_cluster_of_a_used_topic_is_not_changed_by_accident() {
 }
 
 #[tokio::test]
+async fn a_group_with_members_follows_its_topic_but_is_not_bound_to_another() {
+    let Estate { admin, registry } = estate(Format::Json).await;
+    registry.register("/zms/consumergroup/billing/10.0.0.2||c||1||t||2", "{}".into()).await.unwrap();
+    admin.add_topic(&topic("refunds"), Format::Json, &cluster("a"), |_| ()).await.unwrap();
+    let rebind = |group: &mut GroupMeta| group.topic = topic("refunds");
+    let rebound = admin.set_group(&group("billing"), Safety::Checked, rebind).await;
+    assert!(matches!(rebound, Err(AdminError::InUse { .. })), "{rebound:?}");
+    admin.set_topic(&topic("orders"), Safety::Forced, |topic| topic.cluster = cluster("b")).await.unwrap();
+    let follow = |group: &mut GroupMeta| group.cluster = cluster("b");
+    let followed = admin.set_group(&group("billing"), Safety::Checked, follow).await;
+    assert_eq!(followed.unwrap().cluster, cluster("b"));
+}
+
+#[tokio::test]
 async fn a_running_move_is_left_alone_even_by_force() {
     let estate = estate(Format::Json).await;
     estate.record("prepare").await;
@@ -223,6 +237,13 @@ async fn settings_that_could_not_work_are_refused() {
     let plain = set("sasl.password", "hunter2").await.unwrap_err();
     assert!(matches!(plain, AdminError::Secret { .. }) && !plain.to_string().contains("hunter2"), "{plain}");
     set("sasl.password", "${env:KAFKA_PW}").await.unwrap();
+    let gate = Gate { addresses: vec!["10.0.0.1 10.0.0.2".to_owned()], cluster: cluster("b") };
+    let two_in_one =
+        admin.set_topic(&topic("orders"), Safety::Checked, |topic| topic.gate = Some(gate.clone())).await;
+    assert!(
+        matches!(two_in_one, Err(AdminError::Invalid { ref field, .. }) if field == "gate"),
+        "{two_in_one:?}"
+    );
     let no_servers = admin.add_cluster(&cluster("c"), Format::Json, |_| ()).await;
     assert!(
         matches!(no_servers, Err(AdminError::Invalid { ref field, .. }) if field == "bootstrap"),
@@ -273,4 +294,15 @@ async fn a_registry_that_does_not_answer_is_an_error() {
     registry.disconnect();
     let result = admin.clusters().await;
     assert!(matches!(result, Err(AdminError::Registry(RegistryError::Unavailable { .. }))), "{result:?}");
+}
+
+#[test]
+fn edits_can_be_made_on_any_thread() {
+    fn assert_send(_: &impl Send) {}
+    let admin = Admin::new(MemoryRegistry::new().shared());
+    let (topic, group) = (topic("orders"), group("billing"));
+    assert_send(&admin.set_topic(&topic, Safety::Checked, |_| ()));
+    assert_send(&admin.add_group(&group, Format::Json, &topic, |_| ()));
+    assert_send(&admin.remove_group(&group, Safety::Checked));
+    assert_send(&admin.clusters());
 }

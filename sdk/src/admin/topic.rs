@@ -8,7 +8,7 @@ use zms_core::{
 
 use super::{
     Admin, AdminError, Entry, LiveClient, Safety,
-    cluster::refuse_used,
+    cluster::{check_gate, refuse_used},
     store::{ATTEMPTS, Kind, contended},
 };
 use crate::registry::port::Op;
@@ -143,6 +143,7 @@ impl Admin {
 }
 
 fn check(before: &TopicMeta, after: &TopicMeta) -> Result<(), AdminError> {
+    check_gate(after.gate.as_ref())?;
     for (name, _) in after.producer.iter().filter(|(name, value)| before.producer.get(*name) != Some(value)) {
         property::check(Scope::Producer, name)?;
     }

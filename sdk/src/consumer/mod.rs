@@ -1,1 +1,46 @@
 //! Handling by group name.
+//!
+//! A [`Subscription`] is a member of its consumer group on the cluster that the group's route names. One thread polls
+//! that cluster and never waits for a handler; each message goes to the worker `partition % workers`, which handles
+//! the messages of a partition one by one in order. A position is committed only when every message delivered before
+//! it is done or skipped by policy, so that each message is handled at least once.
+//!
+//! When the route names another cluster, the member handles what is left on the old one and then begins on the new
+//! one at its first message that the group has not handled, never handling both at a time.
+
+mod assignment;
+mod closing;
+mod commit;
+mod context;
+mod delivery;
+mod driver;
+mod enrolment;
+mod error;
+mod holdings;
+mod inspect;
+mod itinerary;
+mod lanes;
+mod member;
+mod opening;
+mod options;
+mod outcome;
+mod retry;
+mod start;
+mod stats;
+mod stop;
+mod subscriber;
+mod subscription;
+mod switch;
+mod throttle;
+mod worker;
+
+pub use assignment::Trouble;
+pub use delivery::Delivery;
+pub(crate) use enrolment::{Ending, Enrolment, Membership, Pending};
+pub use error::{NotReady, ShutdownError, SubscribeError};
+pub use inspect::{Inspection, OldestView, PartitionView, PauseReason, State};
+pub use outcome::{IntoOutcome, Outcome};
+pub use retry::{Exhausted, RetryPolicy};
+pub use stats::Counts;
+pub use subscriber::Subscriber;
+pub use subscription::Subscription;

@@ -4,11 +4,6 @@
 //! cluster; the delivery report ends the count, returns the room in the buffer, and gives the caller the result. When
 //! the route changes to another client, new sends are held until those on the old one have their reports.
 
-#![cfg_attr(
-    not(test),
-    expect(dead_code, unused_imports, reason = "the handle over registry and producers stands on this")
-)]
-
 mod buffer;
 mod clients;
 mod error;

@@ -96,6 +96,19 @@ impl Producers {
         closed.wait_for(Option::is_some).await.map_or(0, |given_up| given_up.unwrap_or(0))
     }
 
+    /// The runtime that the background work runs on.
+    pub(crate) fn runtime(&self) -> &tokio::runtime::Handle {
+        &self.core.runtime
+    }
+
+    /// Counts a one-way message that never reached its topic's producer; logs the first.
+    pub(crate) fn drop_oneway(&self, topic: &str, reason: &dyn std::fmt::Display) {
+        let before = self.core.counters.dropped_oneway.fetch_add(1, Ordering::Relaxed);
+        if before == 0 {
+            tracing::warn!(topic, %reason, "a one-way message was dropped; further ones are only counted");
+        }
+    }
+
     pub(crate) fn stats(&self) -> ProducerStats {
         let shares: usize = self.topics.all().iter().map(|topic| topic.share.load().waiting()).sum();
         ProducerStats {

@@ -55,4 +55,9 @@ impl RoutingConfig {
             snapshot_debounce: Duration::from_secs(1),
         }
     }
+
+    /// Keeps the snapshot in this directory, under a name that belongs to the registry.
+    pub(crate) fn keep_snapshot_in(&mut self, directory: &std::path::Path) {
+        self.snapshot = Some(super::snapshot::path_in(directory, &self.registry));
+    }
 }

@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
+use zms_core::name::NameError;
+
 /// Why a topic or group could not be resolved to a cluster.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResolveError {
+    /// The text is no topic or group name, so that the registry cannot know it.
+    #[error(transparent)]
+    Name(#[from] NameError),
     /// The registry has no such topic.
     #[error(
         "topic {topic} is not in the registry (waited {waited:?}); add it with `zmsctl topic add {topic} --cluster <cluster>`"

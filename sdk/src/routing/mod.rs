@@ -26,7 +26,7 @@ mod view;
 mod work;
 
 pub(crate) use config::RoutingConfig;
-pub(crate) use counters::{EntryInspection, RoutingCounters, RoutingInspection};
+pub(crate) use counters::EntryInspection;
 pub use error::ResolveError;
 pub(crate) use lease::{GroupLease, TopicLease};
 pub(crate) use router::Router;

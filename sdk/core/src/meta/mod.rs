@@ -7,6 +7,7 @@
 
 mod cluster;
 mod document;
+mod edit;
 mod error;
 mod gate;
 mod group;

@@ -34,12 +34,14 @@ enum Stage {
 }
 
 impl Life {
-    /// The first request counts.
+    /// Of several requests the earliest deadline counts, so that none waits longer than it asked for.
     pub(super) fn request(&self, deadline: Instant) {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
-        if *stage == Stage::Open {
-            *stage = Stage::Closing { deadline };
-        }
+        *stage = match *stage {
+            Stage::Open => Stage::Closing { deadline },
+            Stage::Closing { deadline: earlier } => Stage::Closing { deadline: earlier.min(deadline) },
+            Stage::Closed => Stage::Closed,
+        };
     }
 
     fn requested(&self) -> Option<Instant> {
@@ -70,18 +72,17 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn run(self) {
-        let deadline = loop {
+        while self.life.requested().is_none() {
             self.native.poll(SERVE);
-            if let Some(deadline) = self.life.requested() {
-                break deadline;
-            }
-        };
-        self.flush(deadline);
+        }
+        self.flush();
         self.purge();
     }
 
-    fn flush(&self, deadline: Instant) {
-        while self.outstanding() {
+    fn flush(&self) {
+        while let Some(deadline) = self.life.requested()
+            && self.outstanding()
+        {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;

@@ -61,6 +61,22 @@ fn what_a_close_gives_up_in_flight_may_have_arrived() {
 }
 
 #[test]
+fn the_shortest_of_several_closes_counts() {
+    let cluster = cluster_with("orders", 1);
+    let producer = producer(&cluster, &[]);
+    cluster.all_brokers_down().unwrap();
+    let outcomes = Outcomes::new();
+    producer.produce(&topic("orders"), Message::new("x"), outcomes.ticket(0)).unwrap();
+    let started = Instant::now();
+    thread::scope(|scope| {
+        scope.spawn(|| assert_eq!(producer.close(PATIENCE * 60), 1));
+        assert_eq!(producer.close(Duration::from_millis(300)), 1);
+    });
+    assert!(started.elapsed() < PATIENCE);
+    assert!(not_sent(&outcomes.next(), FailureKind::Purged));
+}
+
+#[test]
 fn a_record_that_never_left_is_not_sent_when_its_time_is_up() {
     let cluster = cluster_with("orders", 1);
     let producer = producer(&cluster, &[("message.timeout.ms", "500")]);

@@ -97,6 +97,11 @@ impl ZooKeeperOptions {
     }
 
     /// The same options with the connect string in one form, or what is wrong with them.
+    /// The servers, and the chroot if there is one, as given.
+    pub fn connect_string(&self) -> &str {
+        &self.connect
+    }
+
     pub(super) fn checked(mut self) -> Result<Self, RegistryError> {
         self.connect = normalize(&self.connect)?;
         for (name, timeout, limit) in [

@@ -19,7 +19,7 @@ use std::{
 
 use tokio::sync::{Notify, OnceCell, watch};
 
-pub(crate) use self::path::default_path;
+pub(crate) use self::path::{default_path, path_in};
 use self::{
     file::{Contents, Loaded},
     path::fingerprint,

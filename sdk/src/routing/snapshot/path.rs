@@ -1,13 +1,18 @@
 //! Where the snapshot lies when nobody says otherwise.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `$ZMS_STATE_DIR`, else `$XDG_STATE_HOME/zms`, else `$HOME/.local/state/zms`; in it one file per registry. `None`
 /// when the environment names no such directory.
 pub(crate) fn default_path(connect: &str) -> Option<PathBuf> {
     let directory =
         directory(|name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from))?;
-    Some(directory.join(format!("registry-{}.json", fingerprint(connect))))
+    Some(path_in(&directory, connect))
+}
+
+/// The file of one registry in a directory.
+pub(crate) fn path_in(directory: &Path, connect: &str) -> PathBuf {
+    directory.join(format!("registry-{}.json", fingerprint(connect)))
 }
 
 fn directory(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {

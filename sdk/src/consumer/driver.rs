@@ -1,0 +1,345 @@
+//! The poll thread: keeps a member on the cluster that the route names.
+
+use std::{
+    num::NonZeroUsize,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::watch;
+use tracing::{error, info, warn};
+use zms_core::route::GroupRoute;
+
+use super::{
+    closing::{Closers, SUCCESSION},
+    context::{Context, Phase},
+    itinerary::{Itinerary, Relation},
+    lanes::Lanes,
+    member::{Member, Wish},
+    opening::Away,
+    options::Options,
+    switch::{Departure, Leave, Reading},
+    worker::Runner,
+};
+use crate::engine::port::{Engine, EngineError};
+
+/// How often the order to stop and the route are looked at while no client is open.
+const LOOK: Duration = Duration::from_millis(50);
+/// Between two looks at the old cluster while the group moves.
+const READING_INTERVAL: Duration = Duration::from_millis(500);
+/// Limit on each question of a reading.
+const READING_LIMIT: Duration = Duration::from_secs(2);
+/// A client that worked for this long did not fail because of how it was opened.
+const PROVEN: Duration = Duration::from_secs(60);
+
+pub(super) struct Driver {
+    context: Arc<Context>,
+    engine: Arc<dyn Engine>,
+    options: Options,
+    workers: NonZeroUsize,
+    runner: Box<dyn Runner>,
+    route: watch::Receiver<Arc<GroupRoute>>,
+    latest: Arc<GroupRoute>,
+    itinerary: Itinerary,
+    closers: Closers,
+    /// Clients in a row that failed for good.
+    fatalities: u32,
+}
+
+enum Station {
+    Away(Away),
+    Joined(Box<Joined>),
+}
+
+struct Joined {
+    member: Member,
+    since: Instant,
+    departure: Option<Departure>,
+    next_reading: Instant,
+}
+
+impl Driver {
+    pub(super) fn new(
+        context: Arc<Context>,
+        engine: Arc<dyn Engine>,
+        (options, workers): (Options, NonZeroUsize),
+        runner: Box<dyn Runner>,
+        mut route: watch::Receiver<Arc<GroupRoute>>,
+    ) -> Self {
+        let latest = Arc::clone(&route.borrow_and_update());
+        let (itinerary, closers) = (Itinerary::default(), Closers::default());
+        Self { context, engine, options, workers, runner, route, latest, itinerary, closers, fatalities: 0 }
+    }
+
+    /// Runs until the order to stop, and ends the membership.
+    pub(super) fn run(mut self) {
+        // Whatever ends this thread, a panic in a client included, those who wait must learn of it.
+        let _closed = ClosedAtLast(Arc::clone(&self.context));
+        let mut station = Station::Away(Away::towards(Arc::clone(&self.latest), false));
+        while self.context.stop.deadline().is_none() {
+            if let Some(route) = self.news() {
+                station = self.reroute(station, route);
+            }
+            station = match station {
+                Station::Away(away) => self.try_open(away),
+                Station::Joined(joined) => self.turn(joined),
+            };
+            self.show(&station);
+        }
+        self.end(station);
+    }
+
+    fn news(&mut self) -> Option<Arc<GroupRoute>> {
+        // A registry handle that is gone brings no news; the last route stands.
+        if !self.route.has_changed().unwrap_or(false) {
+            return None;
+        }
+        let route = Arc::clone(&self.route.borrow_and_update());
+        if route.broadcast && !self.latest.broadcast {
+            error!(group = %route.group, "broadcast is not supported; messages go on being shared among the members");
+        }
+        self.latest = Arc::clone(&route);
+        Some(route)
+    }
+
+    fn reroute(&mut self, station: Station, route: Arc<GroupRoute>) -> Station {
+        match station {
+            Station::Away(away) => Station::Away(self.redirect(away, route)),
+            Station::Joined(joined) => self.reconsider(joined, route),
+        }
+    }
+
+    fn redirect(&mut self, away: Away, route: Arc<GroupRoute>) -> Away {
+        match Relation::of(&away.target, &route) {
+            Relation::Same | Relation::Reopen => {
+                self.itinerary.clear();
+                away.redirected(route)
+            }
+            // Messages may wait on the cluster that it was on its way to.
+            Relation::Moved if away.resumes || away.moved => {
+                self.itinerary.add(route);
+                away
+            }
+            Relation::Moved => Away::towards(route, false),
+            Relation::Rebound => {
+                self.itinerary.clear();
+                Away::towards(route, false)
+            }
+        }
+    }
+
+    fn reconsider(&mut self, mut joined: Box<Joined>, route: Arc<GroupRoute>) -> Station {
+        let member = &mut joined.member;
+        let group = &route.group;
+        match Relation::of(&member.route, &route) {
+            Relation::Same => {
+                if joined.departure.take().is_some() {
+                    info!(%group, cluster = %route.cluster.name, "the group's route is back on this cluster; staying");
+                }
+                self.itinerary.clear();
+                member.route = route;
+                Station::Joined(joined)
+            }
+            Relation::Moved => {
+                info!(%group, from = %member.route.cluster.name, to = %route.cluster.name,
+                      "the group moves; what is left on the old cluster is handled first");
+                self.itinerary.add(route);
+                Station::Joined(joined)
+            }
+            Relation::Reopen => {
+                info!(%group, cluster = %route.cluster.name, "the cluster's settings changed; connecting anew");
+                self.itinerary.clear();
+                self.context.books.stats.rebuilds.one();
+                let moved = joined.member.moved;
+                let lanes = self.leave(joined.member, Instant::now() + SUCCESSION);
+                Station::Away(Away { resumes: true, lanes: Some(lanes), ..Away::towards(route, moved) })
+            }
+            Relation::Rebound => {
+                info!(%group, from = %member.route.topic, to = %route.topic, "the group is bound to another topic");
+                self.itinerary.clear();
+                drop(self.leave(joined.member, Instant::now()));
+                Station::Away(Away::towards(route, false))
+            }
+        }
+    }
+
+    fn try_open(&mut self, mut away: Away) -> Station {
+        if Instant::now() < away.not_before || !self.closers.have_room() {
+            self.context.stop.wait(LOOK);
+            return Station::Away(away);
+        }
+        let lanes = match away.lanes.take() {
+            Some(lanes) => Ok(lanes),
+            None => {
+                Lanes::start(&*self.runner, self.workers).map_err(|e| format!("no thread for a worker: {e}"))
+            }
+        };
+        let opened = lanes.and_then(|lanes| match away.open(&*self.engine, &self.options, &self.context) {
+            Ok((client, holdings)) => Ok((client, holdings, lanes)),
+            Err(reason) => {
+                away.lanes = Some(lanes);
+                Err(reason)
+            }
+        });
+        match opened {
+            Ok((client, holdings, lanes)) => {
+                let limits = self.options.limits();
+                let member = Member::new((away.target, away.moved), client, holdings, lanes, limits);
+                let now = Instant::now();
+                self.context.enter(Phase::Joining);
+                Station::Joined(Box::new(Joined { member, since: now, departure: None, next_reading: now }))
+            }
+            Err(reason) => self.refused(away, reason),
+        }
+    }
+
+    fn refused(&mut self, mut away: Away, reason: String) -> Station {
+        let stats = &self.context.books.stats;
+        stats.open_failures.one();
+        if away.failures == 0 {
+            let (group, cluster) = (&away.target.group, &away.target.cluster.name);
+            error!(%group, %cluster, reason, "no client can be opened; trying again, ever more slowly");
+        }
+        away.put_off();
+        self.context.view().failure = Some(reason.clone());
+        self.context.enter(Phase::Refused(reason));
+        let hopeless = away.since.elapsed() >= self.options.departure.unreachable;
+        match self.itinerary.next_if(hopeless) {
+            Some(next) => {
+                self.count_switch(&away.target, &next, Leave::Unreachable { left: None });
+                Station::Away(Away::towards(next, true))
+            }
+            None => Station::Away(away),
+        }
+    }
+
+    fn turn(&mut self, mut joined: Box<Joined>) -> Station {
+        let moving = !self.itinerary.is_empty();
+        let wish = Wish { leaving: false, suspended: self.latest.suspended, hurry: moving };
+        if let Err(error) = joined.member.turn(wish) {
+            return self.replace(*joined, &error);
+        }
+        if joined.member.holdings.is_joined() {
+            self.context.enter(Phase::Running);
+        }
+        match self.may_leave(&mut joined, moving) {
+            Some(leave) => self.depart(*joined, leave),
+            None => Station::Joined(joined),
+        }
+    }
+
+    fn replace(&mut self, joined: Joined, failure: &EngineError) -> Station {
+        let Joined { member, since, .. } = joined;
+        let (group, cluster) = (&member.route.group, &member.route.cluster.name);
+        error!(%group, %cluster, error = %failure, "the client has failed for good; opening another one");
+        self.context.books.stats.rebuilds.one();
+        self.context.view().failure = Some(failure.to_string());
+        self.context.enter(Phase::Opening);
+        self.fatalities = if since.elapsed() > PROVEN { 0 } else { self.fatalities };
+        let mut away = Away::towards(Arc::clone(&member.route), member.moved);
+        away.failures = self.fatalities;
+        away.put_off();
+        self.fatalities = away.failures;
+        // Its positions are those last committed: a client that has failed cannot commit.
+        member.holdings.abandon();
+        let (client, lanes) = member.into_parts();
+        self.context.books.stats.dropped.add(lanes.purge());
+        self.closers.close(client, Instant::now() + SUCCESSION);
+        Station::Away(Away { resumes: true, lanes: Some(lanes), ..away })
+    }
+
+    fn may_leave(&self, joined: &mut Joined, moving: bool) -> Option<Leave> {
+        let now = Instant::now();
+        if !moving || now < joined.next_reading {
+            return None;
+        }
+        let limits = self.options.departure;
+        let departure = joined.departure.get_or_insert_with(|| Departure::new(now, limits));
+        if self.latest.suspended {
+            departure.hold(now);
+        }
+        let reading = Reading::take(joined.member.client(), READING_LIMIT);
+        joined.next_reading = Instant::now() + READING_INTERVAL;
+        departure.observe(Instant::now(), reading)
+    }
+
+    fn depart(&mut self, joined: Joined, leave: Leave) -> Station {
+        let Some(next) = self.itinerary.next() else { return Station::Joined(Box::new(joined)) };
+        self.count_switch(&joined.member.route, &next, leave);
+        drop(self.leave(joined.member, Instant::now()));
+        self.context.enter(Phase::Opening);
+        Station::Away(Away::towards(next, true))
+    }
+
+    fn count_switch(&self, from: &GroupRoute, to: &GroupRoute, leave: Leave) {
+        let stats = &self.context.books.stats;
+        stats.switches.one();
+        let (group, from, to) = (&from.group, &from.cluster.name, &to.cluster.name);
+        if leave == Leave::Drained {
+            info!(%group, %from, %to, "moving to the new cluster: {leave}");
+        } else {
+            stats.forced_switches.one();
+            error!(%group, %from, %to, "moving to the new cluster although the old one is not finished: {leave}");
+        }
+    }
+
+    /// Ends a membership in good order; waits for the client's end at most until `patience` ends.
+    fn leave(&mut self, mut member: Member, patience: Instant) -> Lanes {
+        let stop = &self.context.stop;
+        let limit = Instant::now() + self.options.drain_limit;
+        let left = member.wind_up(|| stop.deadline().map_or(limit, |deadline| limit.min(deadline.handlers)));
+        if left > 0 {
+            self.context.books.stats.drain_timeouts.one();
+            warn!(group = %member.route.group, cluster = %member.route.cluster.name, handlers = left,
+                  "leaving the cluster while handlers still run; their messages are not committed");
+        }
+        let (client, lanes) = member.into_parts();
+        self.closers.close(client, patience);
+        lanes
+    }
+
+    fn end(mut self, station: Station) {
+        let stop = &self.context.stop;
+        let fallback = Instant::now();
+        let end = || stop.deadline().map_or(fallback, |deadline| deadline.end);
+        let mut left = 0;
+        if let Station::Joined(joined) = station {
+            let mut member = joined.member;
+            left = member.wind_up(|| stop.deadline().map_or(fallback, |deadline| deadline.handlers));
+            let (client, lanes) = member.into_parts();
+            self.closers.close(client, end());
+            lanes.abort();
+        }
+        if !self.closers.finish(end()) {
+            warn!(group = %self.context.group, "clients are still closing; they go on in the background");
+        }
+        self.context.enter(Phase::Closed(left));
+    }
+
+    fn show(&self, station: &Station) {
+        let mut view = self.context.view();
+        view.route = self.latest.cluster.name.clone();
+        let (route, holdings) = match station {
+            Station::Away(away) => (&away.target, None),
+            Station::Joined(joined) => (&joined.member.route, Some(&joined.member.holdings)),
+        };
+        view.cluster = route.cluster.name.clone();
+        view.topic = route.topic.clone();
+        view.holdings = holdings.cloned();
+        if let Station::Joined(joined) = station {
+            view.failure = joined.member.failure().map(ToString::to_string);
+        }
+    }
+}
+
+struct ClosedAtLast(Arc<Context>);
+
+impl Drop for ClosedAtLast {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            error!(group = %self.0.group, "the poll thread panicked; the subscription has ended");
+        }
+        self.0.enter(Phase::Closed(0));
+    }
+}

@@ -1,0 +1,404 @@
+//! One membership: a client, what it holds, and the lanes that its messages go to. Lives on the poll thread.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tracing::{debug, info, warn};
+use zms_core::{
+    backoff::Backoff,
+    flow::{Load, Marks},
+    route::GroupRoute,
+    tracker::Delivered,
+};
+
+use super::{
+    assignment::Assignment,
+    commit::commit_due,
+    delivery::{Delivery, size_of},
+    holdings::{Holdings, Slot},
+    inspect::PauseReason,
+    lanes::{Item, Lanes},
+};
+use crate::engine::port::{ConsumerClient, EngineError, FailureKind, Record, Start};
+
+/// How long a poll waits when there is nothing to wait for but messages.
+const IDLE_POLL: Duration = Duration::from_millis(100);
+/// How long a poll waits while a buffer is full: lanes that run dry wait for its end.
+const FULL_POLL: Duration = Duration::from_millis(5);
+/// Limit on questions to the broker between polls.
+const QUESTION_LIMIT: Duration = Duration::from_secs(2);
+/// Between commits while a move to another cluster waits for them.
+const HURRIED_COMMIT: Duration = Duration::from_millis(200);
+/// After failed commits or unanswered questions; keeps a dead broker from holding the poll thread all the time.
+const AGAIN: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(10));
+
+/// What a member is to do with its partitions now.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Wish {
+    /// Fetch nothing, for good.
+    pub(super) leaving: bool,
+    /// Fetch nothing until further notice.
+    pub(super) suspended: bool,
+    /// Others wait for what this member commits: commit often.
+    pub(super) hurry: bool,
+}
+
+impl Wish {
+    const LEAVE: Self = Self { leaving: true, suspended: false, hurry: false };
+}
+
+/// The limits that a member keeps.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) buffer: Load,
+    pub(super) batch: usize,
+    pub(super) commit_interval: Duration,
+}
+
+pub(super) struct Member {
+    pub(super) route: Arc<GroupRoute>,
+    /// It came from another cluster.
+    pub(super) moved: bool,
+    pub(super) holdings: Arc<Holdings>,
+    pub(super) lanes: Lanes,
+    client: Box<dyn ConsumerClient>,
+    limits: Limits,
+    records: Vec<Record>,
+    /// Size of the largest record in the last batch that had any.
+    typical: usize,
+    commits: Timer,
+    questions: Timer,
+    polls: Streak,
+    poll_limit: Duration,
+}
+
+impl Member {
+    pub(super) fn new(
+        (route, moved): (Arc<GroupRoute>, bool),
+        client: Box<dyn ConsumerClient>,
+        holdings: Arc<Holdings>,
+        lanes: Lanes,
+        limits: Limits,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            route,
+            moved,
+            holdings,
+            lanes,
+            client,
+            limits,
+            records: Vec::new(),
+            typical: 1,
+            commits: Timer::new(now + limits.commit_interval),
+            questions: Timer::new(now),
+            polls: Streak::default(),
+            poll_limit: IDLE_POLL,
+        }
+    }
+
+    pub(super) fn client(&self) -> &dyn ConsumerClient {
+        &*self.client
+    }
+
+    /// The present failure of polling, if it is failing.
+    pub(super) fn failure(&self) -> Option<&EngineError> {
+        self.polls.error.as_ref()
+    }
+
+    /// One turn: fetch, hand over, set what flows, commit what is due. An error means that the client is useless.
+    pub(super) fn turn(&mut self, wish: Wish) -> Result<(), EngineError> {
+        let load = self.holdings.books.gauge.load();
+        let marks = Marks::new(self.limits.buffer, self.holdings.slots().len());
+        let batch = marks.batch(load, self.typical, self.limits.batch);
+        let polled = self.client.poll(self.poll_limit, batch, &mut self.records);
+        self.dispatch();
+        self.note(polled)?;
+        if self.holdings.take_untidy() {
+            let dropped = self.lanes.purge();
+            self.holdings.books.stats.dropped.add(dropped);
+        }
+        self.resolve();
+        self.regulate(wish);
+        self.commit_on_time(wish);
+        Ok(())
+    }
+
+    /// Stops fetching and skips what is queued; what runs may end until `deadline`, and what is done is committed.
+    /// Polls on meanwhile, so that the group does not take the member for dead. How many handlers were left running.
+    pub(super) fn wind_up(&mut self, deadline: impl Fn() -> Instant) -> usize {
+        let running = |assignments: &[Arc<Assignment>]| {
+            assignments.iter().map(|a| a.book().tracker.running()).sum::<usize>()
+        };
+        self.holdings.assignments().iter().for_each(|assignment| assignment.stop());
+        self.regulate(Wish::LEAVE);
+        self.poll_limit = FULL_POLL;
+        while running(&self.holdings.assignments()) > 0 && Instant::now() < deadline() {
+            if self.turn(Wish::LEAVE).is_err() {
+                break;
+            }
+            // What was given meanwhile is not begun either.
+            self.holdings.assignments().iter().for_each(|assignment| assignment.stop());
+        }
+        let assignments = self.holdings.assignments();
+        if let Err(error) = commit_due(&*self.client, &assignments, &self.holdings.books.stats) {
+            warn!(group = %self.route.group, cluster = %self.route.cluster.name, %error,
+                  "last commit failed; what was done since the one before will be handled again");
+        }
+        let left = running(&assignments);
+        self.holdings.abandon();
+        self.holdings.books.stats.dropped.add(self.lanes.purge());
+        left
+    }
+
+    /// Takes the member apart.
+    pub(super) fn into_parts(self) -> (Box<dyn ConsumerClient>, Lanes) {
+        (self.client, self.lanes)
+    }
+
+    fn dispatch(&mut self) {
+        if self.records.is_empty() {
+            return;
+        }
+        self.typical = self.records.iter().map(size_of).max().unwrap_or(1).max(1);
+        let now = self.holdings.books.now_ms();
+        let mut slots = self.holdings.slots();
+        let mut records = self.records.drain(..).peekable();
+        while let Some(partition) = records.peek().map(|record| record.partition) {
+            let run = std::iter::from_fn(|| records.next_if(|record| record.partition == partition));
+            let dropped = match slots.get_mut(&partition) {
+                Some(slot) if !slot.fresh && slot.assignment.is_some() => {
+                    deliver(&self.holdings, slot, run, &mut self.lanes, now)
+                }
+                Some(slot) => {
+                    slot.seek = true;
+                    run.count()
+                }
+                None => run.count(),
+            };
+            self.holdings.books.stats.dropped.add(dropped);
+        }
+        drop(records);
+        drop(slots);
+        self.lanes.send();
+    }
+
+    fn note(&mut self, polled: Result<(), EngineError>) -> Result<(), EngineError> {
+        let (group, cluster) = (&self.route.group, &self.route.cluster.name);
+        if let Err(error) = &polled {
+            self.holdings.books.stats.poll_errors.one();
+            if error.kind == FailureKind::Fatal {
+                return polled;
+            }
+        }
+        match polled.err().or_else(|| self.holdings.take_error()) {
+            Some(error) if self.polls.begins_with(&error) => {
+                warn!(%group, %cluster, %error, "client reports an error; polling goes on");
+            }
+            // A client that fails without waiting must not spin.
+            Some(_) => std::thread::sleep(FULL_POLL),
+            None => {
+                if let Some((error, count)) = self.polls.end_if_quiet() {
+                    info!(%group, %cluster, %error, count, "client works again");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn resolve(&mut self) {
+        let now = Instant::now();
+        if !self.questions.is_due(now) || self.holdings.unresolved().is_empty() {
+            return;
+        }
+        self.holdings.resolve_again(&*self.client, QUESTION_LIMIT);
+        if self.holdings.unresolved().is_empty() {
+            self.questions.succeed(Instant::now());
+            self.commits.not_later_than(now);
+        } else {
+            self.questions.fail(Instant::now());
+        }
+    }
+
+    /// Derives for each partition whether it may flow, and tells the client where that is news.
+    fn regulate(&mut self, wish: Wish) {
+        self.move_back();
+        let mut slots = self.holdings.slots();
+        let marks = Marks::new(self.limits.buffer, slots.len());
+        let full = !marks.has_room(self.holdings.books.gauge.load());
+        let (mut pause, mut resume) = (Vec::new(), Vec::new());
+        let mut waits_for_lanes = wish.leaving;
+        for (&partition, slot) in slots.iter_mut() {
+            let reason = slot.reason(wish, full, marks);
+            waits_for_lanes |= matches!(reason, Some(PauseReason::BufferFull | PauseReason::ShareFull));
+            match (slot.paused, reason) {
+                (None, Some(_)) => pause.push(partition),
+                (Some(_), None) => resume.push(partition),
+                _ => {}
+            }
+            slot.paused = reason;
+        }
+        drop(slots);
+        self.poll_limit = if waits_for_lanes { FULL_POLL } else { IDLE_POLL };
+        if !pause.is_empty() {
+            self.client.pause(&pause);
+        }
+        if !resume.is_empty() {
+            self.client.resume(&resume);
+        }
+    }
+
+    /// Moves the client back to where records were dropped.
+    fn move_back(&mut self) {
+        let mut back = Vec::new();
+        for (&partition, slot) in self.holdings.slots().iter_mut() {
+            slot.fresh = false;
+            if let (true, Some(assignment)) = (slot.seek, &slot.assignment) {
+                back.push((partition, assignment.book().tracker.next()));
+            }
+        }
+        if back.is_empty() || !self.questions.is_due(Instant::now()) {
+            return;
+        }
+        for (partition, offset) in back {
+            match self.client.seek(partition, Start::At(offset), QUESTION_LIMIT) {
+                Ok(()) => {
+                    if let Some(slot) = self.holdings.slots().get_mut(&partition) {
+                        slot.seek = false;
+                    }
+                }
+                Err(error) => {
+                    debug!(cluster = %self.route.cluster.name, partition, offset, %error, "seek failed; tried again");
+                    self.questions.fail(Instant::now());
+                    return;
+                }
+            }
+        }
+        self.questions.succeed(Instant::now());
+    }
+
+    fn commit_on_time(&mut self, wish: Wish) {
+        if !self.commits.is_due(Instant::now()) {
+            return;
+        }
+        let result = commit_due(&*self.client, &self.holdings.assignments(), &self.holdings.books.stats);
+        let now = Instant::now();
+        match result {
+            Ok(()) if wish.hurry => {
+                self.commits.succeed(now + self.limits.commit_interval.min(HURRIED_COMMIT))
+            }
+            Ok(()) => self.commits.succeed(now + self.limits.commit_interval),
+            Err(_) => self.commits.fail(now),
+        }
+    }
+}
+
+impl Slot {
+    /// Why the partition must not flow.
+    fn reason(&mut self, wish: Wish, full: bool, marks: Marks) -> Option<PauseReason> {
+        let load = self.assignment.as_ref().map(|assignment| assignment.book().tracker.load());
+        let open = self.valve.update(load.unwrap_or_default(), marks.high());
+        match () {
+            () if wish.leaving => Some(PauseReason::Leaving),
+            () if load.is_none() || self.seek => Some(PauseReason::Starting),
+            () if wish.suspended => Some(PauseReason::Suspended),
+            () if full => Some(PauseReason::BufferFull),
+            () if !open => Some(PauseReason::ShareFull),
+            () => None,
+        }
+    }
+}
+
+/// Books one partition's part of a batch and adds it to the lanes. How many were dropped.
+fn deliver(
+    holdings: &Holdings,
+    slot: &mut Slot,
+    records: impl Iterator<Item = Record>,
+    lanes: &mut Lanes,
+    now: u64,
+) -> usize {
+    let mut dropped = 0;
+    let mut taken = Load::default();
+    for record in records {
+        let bytes = size_of(&record);
+        let Some(mut assignment) = slot.assignment.clone() else { break };
+        let mut delivered = assignment.book().tracker.deliver(record.offset, bytes, now);
+        if delivered == Delivered::Backwards {
+            holdings.rewind(slot, record.partition, record.offset);
+            let Some(renewed) = slot.assignment.clone() else { break };
+            assignment = renewed;
+            delivered = assignment.book().tracker.deliver(record.offset, bytes, now);
+        }
+        if delivered != Delivered::Accepted {
+            dropped += 1;
+            continue;
+        }
+        taken = Load { messages: taken.messages + 1, bytes: taken.bytes + bytes };
+        let delivery = Delivery::new(Arc::clone(&assignment.origin), record);
+        lanes.add(Item { assignment, delivery, bytes });
+    }
+    // Before the lanes see them: an item must not give back what was not taken yet.
+    holdings.books.gauge.take(taken);
+    dropped
+}
+
+/// When something is to be done next; later after failures.
+struct Timer {
+    at: Instant,
+    failures: u32,
+}
+
+impl Timer {
+    fn new(at: Instant) -> Self {
+        Self { at, failures: 0 }
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        now >= self.at
+    }
+
+    fn not_later_than(&mut self, at: Instant) {
+        if self.failures == 0 {
+            self.at = self.at.min(at);
+        }
+    }
+
+    fn succeed(&mut self, next: Instant) {
+        *self = Self::new(next);
+    }
+
+    fn fail(&mut self, now: Instant) {
+        self.failures = self.failures.saturating_add(1);
+        self.at = now + AGAIN.delay(self.failures, u64::MAX);
+    }
+}
+
+/// Errors in a row.
+#[derive(Default)]
+struct Streak {
+    error: Option<EngineError>,
+    count: u64,
+    last: Option<Instant>,
+}
+
+impl Streak {
+    /// A client reports an outage every few seconds, not with every poll. Without a report for this long it is over.
+    const QUIET: Duration = Duration::from_secs(10);
+
+    /// Counts an error; whether it begins a streak.
+    fn begins_with(&mut self, error: &EngineError) -> bool {
+        let begins = self.error.is_none();
+        self.error = Some(error.clone());
+        self.count += 1;
+        self.last = Some(Instant::now());
+        begins
+    }
+
+    fn end_if_quiet(&mut self) -> Option<(EngineError, u64)> {
+        self.last.filter(|last| last.elapsed() >= Self::QUIET)?;
+        let ended = std::mem::take(self);
+        Some((ended.error?, ended.count))
+    }
+}

@@ -1,0 +1,77 @@
+//! Opening a client for a route.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use zms_core::{backoff::Backoff, route::GroupRoute};
+
+use super::{
+    context::Context, delivery::Origin, holdings::Holdings, lanes::Lanes, options::Options, start::Rule,
+};
+use crate::engine::port::{ConsumerClient, ConsumerSpec, Engine};
+
+/// Between attempts to open a client.
+const AGAIN: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
+
+/// No client is open; one is to be.
+pub(super) struct Away {
+    pub(super) target: Arc<GroupRoute>,
+    /// The member comes from another cluster.
+    pub(super) moved: bool,
+    /// A client was open on this very cluster before, and has not finished there.
+    pub(super) resumes: bool,
+    /// Lanes of this topic on this cluster.
+    pub(super) lanes: Option<Lanes>,
+    pub(super) since: Instant,
+    pub(super) failures: u32,
+    pub(super) not_before: Instant,
+}
+
+impl Away {
+    /// Begins on a cluster.
+    pub(super) fn towards(target: Arc<GroupRoute>, moved: bool) -> Self {
+        let now = Instant::now();
+        Self { target, moved, resumes: false, lanes: None, since: now, failures: 0, not_before: now }
+    }
+
+    /// Another target, at once.
+    pub(super) fn redirected(self, target: Arc<GroupRoute>) -> Self {
+        Self { target, failures: 0, not_before: Instant::now(), ..self }
+    }
+
+    /// Puts the next attempt off, longer after each failure.
+    pub(super) fn put_off(&mut self) {
+        self.failures = self.failures.saturating_add(1);
+        self.not_before =
+            Instant::now() + AGAIN.delay(self.failures, RandomState::new().hash_one(self.failures));
+    }
+
+    pub(super) fn open(
+        &self,
+        engine: &dyn Engine,
+        options: &Options,
+        context: &Context,
+    ) -> Result<(Box<dyn ConsumerClient>, Arc<Holdings>), String> {
+        let route = &self.target;
+        let origin = Arc::new(Origin {
+            group: route.group.clone(),
+            cluster: route.cluster.name.clone(),
+            topic: route.topic.clone(),
+        });
+        let rule = Rule { consume_from: route.consume_from, moved: self.moved };
+        let holdings = Arc::new(Holdings::new(origin, Arc::clone(&context.books), rule));
+        let spec = ConsumerSpec {
+            cluster: Arc::clone(&route.cluster),
+            client_id: options.client_id.clone(),
+            group: route.group.clone(),
+            topic: route.topic.clone(),
+            properties: options.properties.clone(),
+        };
+        let listener = Arc::clone(&holdings);
+        let client = engine.open_consumer(&spec, listener).map_err(|error| error.to_string())?;
+        Ok((client, holdings))
+    }
+}

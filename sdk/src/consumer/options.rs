@@ -1,0 +1,102 @@
+//! What a subscription can be told.
+
+use std::{num::NonZeroUsize, time::Duration};
+
+use zms_core::flow::Load;
+
+use super::{RetryPolicy, member::Limits, switch::DepartureLimits};
+
+/// librdkafka's default of `max.poll.interval.ms`.
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(300);
+
+/// All options; the setters with their documentation are on [`Subscriber`](super::Subscriber).
+#[derive(Debug, Clone)]
+pub(super) struct Options {
+    pub(super) workers: usize,
+    pub(super) retry: RetryPolicy,
+    pub(super) buffer: Load,
+    pub(super) batch: usize,
+    pub(super) commit_interval: Duration,
+    pub(super) drain_limit: Duration,
+    pub(super) departure: DepartureLimits,
+    pub(super) client_id: String,
+    pub(super) properties: Vec<(String, String)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            workers: std::thread::available_parallelism().map_or(4, NonZeroUsize::get),
+            retry: RetryPolicy::new(),
+            buffer: Load { messages: 50_000, bytes: 64 << 20 },
+            batch: 500,
+            commit_interval: Duration::from_secs(1),
+            drain_limit: Duration::from_secs(5),
+            departure: DepartureLimits {
+                stalled: Duration::from_secs(60),
+                unreachable: Duration::from_secs(10),
+            },
+            client_id: "zms-sdk".to_owned(),
+            properties: Vec::new(),
+        }
+    }
+}
+
+impl Options {
+    /// The number of workers, when all options fit.
+    pub(super) fn check(&self) -> Result<NonZeroUsize, String> {
+        let Some(workers) = NonZeroUsize::new(self.workers) else {
+            return Err("workers is 0; at least 1 is needed".to_owned());
+        };
+        if self.buffer.messages == 0 || self.buffer.bytes == 0 {
+            return Err("max_buffered_messages and max_buffered_bytes must be at least 1".to_owned());
+        }
+        if self.commit_interval.is_zero() {
+            return Err("commit_interval is 0; choose at least some milliseconds".to_owned());
+        }
+        let interval = self.max_poll_interval();
+        if self.drain_limit.saturating_mul(2) > interval {
+            return Err(format!(
+                "drain_limit {:?} must be at most half of max.poll.interval.ms ({interval:?}): while handlers are \
+                 waited for the client is not polled, and the group would expel this member",
+                self.drain_limit
+            ));
+        }
+        Ok(workers)
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        Limits { buffer: self.buffer, batch: self.batch, commit_interval: self.commit_interval }
+    }
+
+    fn max_poll_interval(&self) -> Duration {
+        let set = self.properties.iter().rev().find(|(name, _)| name == "max.poll.interval.ms");
+        set.and_then(|(_, value)| value.parse().ok()).map_or(MAX_POLL_INTERVAL, Duration::from_millis)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(change: impl FnOnce(&mut Options)) -> String {
+        let mut options = Options::default();
+        change(&mut options);
+        options.check().unwrap_err()
+    }
+
+    #[test]
+    fn the_defaults_fit() {
+        assert!(Options::default().check().is_ok());
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_with_the_numbers() {
+        assert!(refused(|o| o.workers = 0).contains("workers"));
+        assert!(refused(|o| o.buffer.bytes = 0).contains("max_buffered_bytes"));
+        assert!(refused(|o| o.commit_interval = Duration::ZERO).contains("commit_interval"));
+        assert!(refused(|o| o.drain_limit = Duration::from_secs(151)).contains("300s"));
+        let short = ("max.poll.interval.ms".to_owned(), "6000".to_owned());
+        assert!(refused(|o| o.properties.push(short)).contains("6s"));
+    }
+}

@@ -1,0 +1,187 @@
+//! What is said before a subscription begins.
+
+use std::{future::Future, sync::Arc, sync::atomic::AtomicU64, thread, time::Duration, time::Instant};
+
+use tokio::sync::watch;
+use zms_core::{name::GroupName, route::GroupRoute};
+
+use super::{
+    Delivery, IntoOutcome, RetryPolicy, SubscribeError, Subscription,
+    context::Context,
+    driver::Driver,
+    enrolment::{Ending, Enrolment, Pending},
+    holdings::Books,
+    options::Options,
+    stats::{Gauge, Stats},
+    worker::{Conduct, Runner, Tasks, Threads},
+};
+use crate::engine::port::Engine;
+
+/// A subscription in the making: options, then a handler.
+#[derive(Debug)]
+pub struct Subscriber {
+    pending: Pending,
+    options: Options,
+}
+
+impl Subscriber {
+    /// Prepares a subscription of `group`. It follows `route`; when its sender is gone, the last route stands.
+    pub fn new(group: GroupName, engine: Arc<dyn Engine>, route: watch::Receiver<Arc<GroupRoute>>) -> Self {
+        Self::pending(Pending::new(async { Ok(Enrolment { group, engine, route, membership: Box::new(()) }) }))
+    }
+
+    /// Prepares a subscription of a group that has to be resolved first.
+    pub(crate) fn pending(pending: Pending) -> Self {
+        Self { pending, options: Options::default() }
+    }
+
+    /// Number of workers, and so of messages handled at a time. A partition belongs to worker `partition % workers`,
+    /// which handles its messages one by one in order; more workers than partitions are of no use. Default: the
+    /// number of processors.
+    #[must_use]
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.options.workers = workers;
+        self
+    }
+
+    /// What happens to messages whose handler fails. Default [`RetryPolicy::new`].
+    #[must_use]
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.options.retry = policy;
+        self
+    }
+
+    /// Messages that may be in memory, queued or being handled, divided evenly among the partitions held. A partition
+    /// that has used its share is not fetched until half of it is free again. What the client library fetches ahead
+    /// is apart (`queued.max.messages.kbytes`, `queued.min.messages`). Default 50,000.
+    #[must_use]
+    pub fn max_buffered_messages(mut self, messages: usize) -> Self {
+        self.options.buffer.messages = messages;
+        self
+    }
+
+    /// As [`max_buffered_messages`](Self::max_buffered_messages), in bytes of keys, payloads and headers. May be
+    /// exceeded by one fetch when messages suddenly get larger. Default 64 MiB.
+    #[must_use]
+    pub fn max_buffered_bytes(mut self, bytes: usize) -> Self {
+        self.options.buffer.bytes = bytes;
+        self
+    }
+
+    /// Time between commits. After a crash, up to this much of what was done is handled again. Default 1 s.
+    #[must_use]
+    pub fn commit_interval(mut self, interval: Duration) -> Self {
+        self.options.commit_interval = interval;
+        self
+    }
+
+    /// How long running handlers are waited for when their partitions are taken away. The group stands still
+    /// meanwhile, and the client is not polled: at most half of `max.poll.interval.ms`. Also limits how long the
+    /// broker is asked where to start. Default 5 s.
+    #[must_use]
+    pub fn drain_limit(mut self, limit: Duration) -> Self {
+        self.options.drain_limit = limit;
+        self
+    }
+
+    /// When the group has moved to another cluster: how long the group may make no progress on the old one before
+    /// this member moves on all the same, leaving messages there unhandled. Default 60 s.
+    #[must_use]
+    pub fn switch_limit(mut self, limit: Duration) -> Self {
+        self.options.departure.stalled = limit;
+        self
+    }
+
+    /// When the group has moved to another cluster: how long the old one may fail to answer before this member moves
+    /// on all the same. Default 10 s.
+    #[must_use]
+    pub fn unreachable_limit(mut self, limit: Duration) -> Self {
+        self.options.departure.unreachable = limit;
+        self
+    }
+
+    /// `client.id`. Default `zms-sdk`.
+    #[must_use]
+    pub fn client_id(mut self, id: impl Into<String>) -> Self {
+        self.options.client_id = id.into();
+        self
+    }
+
+    /// Sets a property of the client library for this subscription; it wins over the cluster's.
+    #[must_use]
+    pub fn property(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.properties.push((name.into(), value.into()));
+        self
+    }
+
+    /// Begins, with a handler that is a future. Returns when the group is resolved to a cluster;
+    /// [`Subscription::ready`] waits for an assignment. Dropping the future before it returns begins nothing.
+    ///
+    /// Each message is handled by one call at a time until it is done. A handler may be dropped at an await point
+    /// only when the subscription ends with its deadline passed. Panics count as failures. The runtime needs its
+    /// timer enabled.
+    ///
+    /// # Errors
+    /// [`SubscribeError`] when the group cannot be resolved or is subscribed to already, an option does not fit, or no
+    /// thread can be started.
+    pub async fn handle<H, F, O>(self, handler: H) -> Result<Subscription, SubscribeError>
+    where
+        H: Fn(Delivery) -> F + Send + Sync + 'static,
+        F: Future<Output = O> + Send + 'static,
+        O: IntoOutcome + 'static,
+    {
+        let enrolment = self.pending.resolve().await?;
+        let runtime = tokio::runtime::Handle::try_current()
+            .map_err(|_| SubscribeError::NoRuntime { group: enrolment.group.clone() })?;
+        begin(enrolment, self.options, |conduct, _| Box::new(Tasks { runtime, handler: Arc::new(handler), conduct }))
+    }
+
+    /// Begins, with a handler that blocks; each worker is a thread. Otherwise as [`handle`](Self::handle).
+    ///
+    /// # Errors
+    /// As [`handle`](Self::handle).
+    pub async fn handle_blocking<H, O>(self, handler: H) -> Result<Subscription, SubscribeError>
+    where
+        H: Fn(Delivery) -> O + Send + Sync + 'static,
+        O: IntoOutcome + 'static,
+    {
+        let enrolment = self.pending.resolve().await?;
+        begin(enrolment, self.options, |conduct, name| Box::new(Threads { name, handler: Arc::new(handler), conduct }))
+    }
+}
+
+fn begin(
+    enrolment: Enrolment,
+    options: Options,
+    runner: impl FnOnce(Arc<Conduct>, String) -> Box<dyn Runner>,
+) -> Result<Subscription, SubscribeError> {
+    let Enrolment { group, engine, route, membership } = enrolment;
+    let workers =
+        options.check().map_err(|reason| SubscribeError::Option { group: group.clone(), reason })?;
+    let first = Arc::clone(&route.borrow());
+    if first.broadcast {
+        return Err(SubscribeError::Broadcast { group });
+    }
+    let stats = Arc::new(Stats::default());
+    let runner =
+        runner(Arc::new(Conduct::new(options.retry, Arc::clone(&stats))), format!("zms-{group}"));
+    let books = Books {
+        stats,
+        gauge: Arc::new(Gauge::default()),
+        epochs: AtomicU64::new(1),
+        drain_limit: options.drain_limit,
+        began: Instant::now(),
+    };
+    let context = Arc::new(Context::new(Arc::new(books), &first));
+    membership.began(Ending(Arc::clone(&context)));
+    let drop_limit = options.drain_limit * 2;
+    let driver = Driver::new(Arc::clone(&context), engine, (options, workers), runner, route);
+    thread::Builder::new()
+        .name(format!("zms-{group}-poll"))
+        .spawn(move || {
+            driver.run();
+            drop(membership);
+        })
+        .map_err(|source| SubscribeError::Thread { group, source })?;
+    Ok(Subscription::new(context, drop_limit))
+}

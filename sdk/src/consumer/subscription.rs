@@ -1,0 +1,72 @@
+//! The handle of a running subscription.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use super::{
+    Inspection, NotReady, ShutdownError,
+    context::{Context, Phase},
+    enrolment::Ending,
+    stop::Deadline,
+};
+
+/// A running subscription. Dropped without [`shutdown`](Self::shutdown), it ends in the background: running handlers
+/// get some seconds, what is done is committed, and the group is left.
+pub struct Subscription {
+    context: Arc<Context>,
+    drop_limit: Duration,
+}
+
+impl Subscription {
+    pub(super) fn new(context: Arc<Context>, drop_limit: Duration) -> Self {
+        Self { context, drop_limit }
+    }
+
+    /// Waits until the group has answered with an assignment, which may be empty when the group has more members than
+    /// the topic has partitions. An unreachable cluster is waited for; put a timeout around it if that is too long.
+    ///
+    /// Dropping the future changes nothing; it may be called again.
+    ///
+    /// # Errors
+    /// [`NotReady`] when the client cannot be opened as things are, or the subscription has ended.
+    pub async fn ready(&self) -> Result<(), NotReady> {
+        let group = || self.context.group.clone();
+        let mut phase = self.context.phase.subscribe();
+        let settled = phase.wait_for(|phase| !matches!(phase, Phase::Opening | Phase::Joining)).await;
+        match settled.as_deref() {
+            Ok(Phase::Refused(reason)) => Err(NotReady::Refused { group: group(), reason: reason.clone() }),
+            Ok(Phase::Closed(_)) | Err(_) => Err(NotReady::Closed { group: group() }),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// Ends the subscription: nothing is fetched any more, queued messages are left to the next owner, running
+    /// handlers get until shortly before the deadline, what is done is committed, and the group is left. Returns
+    /// within `deadline`.
+    ///
+    /// Dropping the future does not take the order back. Calling it again waits for the same end; of several
+    /// deadlines the earliest holds. Called from within a handler of this subscription it waits for that very handler
+    /// and so returns at its deadline with [`ShutdownError::HandlersRunning`]; spawn a task for it instead.
+    ///
+    /// # Errors
+    /// [`ShutdownError`] when handlers or the broker did not end in time.
+    pub async fn shutdown(&self, deadline: Duration) -> Result<(), ShutdownError> {
+        Ending(Arc::clone(&self.context)).end(deadline).await
+    }
+
+    /// What it is doing now. Cheap enough to ask every second; takes short locks only.
+    pub fn inspect(&self) -> Inspection {
+        self.context.inspect()
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.context.stop.order(Deadline::after(self.drop_limit));
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription").field("group", &self.context.group).finish_non_exhaustive()
+    }
+}

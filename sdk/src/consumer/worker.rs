@@ -1,0 +1,216 @@
+//! Workers: one lane each, one message at a time.
+
+use std::{
+    any::Any,
+    future::Future,
+    hash::{BuildHasher, RandomState},
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use tracing::{debug, warn};
+use zms_core::tracker::Completed;
+
+use super::{
+    Delivery, IntoOutcome, Outcome, RetryPolicy, Trouble,
+    assignment::Run,
+    lanes::{Bell, Inbox, Item},
+    retry::Verdict,
+    stats::Stats,
+    throttle::Throttle,
+};
+
+/// Starts workers. What kind of handler they call is known only here.
+pub(super) trait Runner: Send + Sync {
+    fn start(&self, lane: usize, inbox: Arc<Inbox>) -> io::Result<Bell>;
+}
+
+/// How a run ended: what the handler said, or its panic.
+type Ended = Result<(Outcome, Option<String>), Box<dyn Any + Send>>;
+
+/// What happens around the handler, the same for all kinds.
+pub(super) struct Conduct {
+    retry: RetryPolicy,
+    stats: Arc<Stats>,
+    random: RandomState,
+    late: Throttle,
+    blocked: Throttle,
+    skipped: Throttle,
+}
+
+impl Conduct {
+    pub(super) fn new(retry: RetryPolicy, stats: Arc<Stats>) -> Self {
+        let throttle = Throttle::default;
+        Self {
+            retry,
+            stats,
+            random: RandomState::new(),
+            late: throttle(),
+            blocked: throttle(),
+            skipped: throttle(),
+        }
+    }
+
+    fn attempt<'a>(&self, item: &'a Item, attempt: u32) -> Option<(Run<'a>, Delivery)> {
+        let Some(run) = item.assignment.begin() else {
+            self.stats.dropped.one();
+            return None;
+        };
+        if attempt > 1 {
+            self.stats.retries.one();
+        }
+        Some((run, item.delivery.at_attempt(attempt)))
+    }
+
+    /// Books a run; the delay before the next one, or `None` when the message is over.
+    fn book(&self, item: &Item, run: Run<'_>, attempt: u32, ended: Ended) -> Option<Duration> {
+        let (outcome, reason) = ended.unwrap_or_else(|panic| {
+            self.stats.panics.one();
+            (Outcome::Retry, Some(format!("the handler panicked: {}", words_of(&*panic))))
+        });
+        if outcome != Outcome::Done {
+            self.stats.failures.one();
+        }
+        match self.retry.judge(attempt, outcome, self.random.hash_one((item.delivery.offset(), attempt))) {
+            Verdict::Done => {
+                self.complete(item, run);
+                None
+            }
+            Verdict::Skip => {
+                self.stats.skipped.one();
+                if let Some(hidden) = self.skipped.pass() {
+                    warn!(message = ?item.delivery, reason, hidden, "message skipped after its last attempt");
+                }
+                self.complete(item, run);
+                None
+            }
+            Verdict::Again { delay, blocks } => {
+                // While the run counts as running its assignment cannot end under the note.
+                self.note(item, attempt, blocks, reason);
+                drop(run);
+                Some(delay)
+            }
+        }
+    }
+
+    fn complete(&self, item: &Item, run: Run<'_>) {
+        match run.complete(item.delivery.offset()) {
+            Completed::Counted => self.stats.handled.one(),
+            Completed::Late | Completed::Unknown => {
+                self.stats.late_completions.one();
+                if let Some(hidden) = self.late.pass() {
+                    warn!(message = ?item.delivery, hidden, "handler ended after its assignment; not committed");
+                }
+            }
+        }
+    }
+
+    fn note(&self, item: &Item, attempt: u32, blocks: bool, reason: Option<String>) {
+        let reason = reason.unwrap_or_else(|| "the handler asked for a retry".to_owned());
+        debug!(message = ?item.delivery, reason, "handler failed");
+        if blocks {
+            self.stats.blocked.one();
+            if let Some(hidden) = self.blocked.pass() {
+                warn!(message = ?item.delivery, reason, hidden, "attempts used up; the partition waits for this message");
+            }
+        }
+        item.assignment.note_trouble(Trouble { offset: item.delivery.offset(), attempts: attempt, reason });
+    }
+}
+
+fn words_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+/// Workers for handlers that block: a thread each.
+pub(super) struct Threads<H> {
+    pub(super) name: String,
+    pub(super) handler: Arc<H>,
+    pub(super) conduct: Arc<Conduct>,
+}
+
+impl<H, O> Runner for Threads<H>
+where
+    H: Fn(Delivery) -> O + Send + Sync + 'static,
+    O: IntoOutcome + 'static,
+{
+    fn start(&self, lane: usize, inbox: Arc<Inbox>) -> io::Result<Bell> {
+        let (bell, rung) = crossbeam_channel::bounded(1);
+        let (handler, conduct) = (Arc::clone(&self.handler), Arc::clone(&self.conduct));
+        thread::Builder::new().name(format!("{}-{lane}", self.name)).spawn(move || {
+            let mut items = Vec::new();
+            while rung.recv().is_ok() {
+                while inbox.take(&mut items) {
+                    items.drain(..).for_each(|item| handle_blocking(&item, &*handler, &conduct));
+                }
+            }
+        })?;
+        Ok(Bell::Thread(bell))
+    }
+}
+
+fn handle_blocking<H, O>(item: &Item, handler: &H, conduct: &Conduct)
+where
+    H: Fn(Delivery) -> O,
+    O: IntoOutcome,
+{
+    for attempt in 1.. {
+        let Some((run, delivery)) = conduct.attempt(item, attempt) else { return };
+        let ended = catch_unwind(AssertUnwindSafe(|| handler(delivery).into_outcome()));
+        let Some(delay) = conduct.book(item, run, attempt, ended) else { return };
+        item.assignment.pause_blocking(delay);
+    }
+}
+
+/// Workers for handlers that are futures: a task each.
+pub(super) struct Tasks<H> {
+    pub(super) runtime: tokio::runtime::Handle,
+    pub(super) handler: Arc<H>,
+    pub(super) conduct: Arc<Conduct>,
+}
+
+impl<H, F, O> Runner for Tasks<H>
+where
+    H: Fn(Delivery) -> F + Send + Sync + 'static,
+    F: Future<Output = O> + Send + 'static,
+    O: IntoOutcome + 'static,
+{
+    fn start(&self, _lane: usize, inbox: Arc<Inbox>) -> io::Result<Bell> {
+        let (bell, mut rung) = tokio::sync::mpsc::channel(1);
+        let (handler, conduct) = (Arc::clone(&self.handler), Arc::clone(&self.conduct));
+        let task = self.runtime.spawn(async move {
+            let mut items = Vec::new();
+            while rung.recv().await.is_some() {
+                while inbox.take(&mut items) {
+                    for item in items.drain(..) {
+                        handle(&item, &*handler, &conduct).await;
+                    }
+                    // Handlers that never wait must not keep the thread from other tasks.
+                    tokio::task::yield_now().await;
+                }
+            }
+        });
+        Ok(Bell::Task { bell, task: task.abort_handle() })
+    }
+}
+
+async fn handle<H, F, O>(item: &Item, handler: &H, conduct: &Conduct)
+where
+    H: Fn(Delivery) -> F,
+    F: Future<Output = O>,
+    O: IntoOutcome,
+{
+    for attempt in 1.. {
+        let Some((run, delivery)) = conduct.attempt(item, attempt) else { return };
+        // The call itself may panic too, so that it belongs inside.
+        let whole = async { handler(delivery).await.into_outcome() };
+        let ended = AssertUnwindSafe(whole).catch_unwind().await;
+        let Some(delay) = conduct.book(item, run, attempt, ended) else { return };
+        item.assignment.pause(delay).await;
+    }
+}

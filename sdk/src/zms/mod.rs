@@ -1,0 +1,13 @@
+//! The handle: one for a process.
+
+mod builder;
+mod error;
+mod handle;
+mod status;
+mod subscriptions;
+mod topics;
+
+pub use builder::ZmsBuilder;
+pub use error::{CloseError, ConnectError};
+pub use handle::Zms;
+pub use status::Status;

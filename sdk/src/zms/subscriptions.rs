@@ -1,0 +1,88 @@
+//! Groups that a handle subscribes to: each once, all ended with it.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use zms_core::name::GroupName;
+
+use crate::consumer::{Ending, SubscribeError};
+
+/// What a subscription gets to end that begins while its handle closes.
+const LATE_LIMIT: Duration = Duration::from_secs(5);
+
+/// The subscriptions of a handle, by group.
+#[derive(Debug, Default)]
+pub(super) struct Subscriptions {
+    seats: Mutex<Seats>,
+}
+
+#[derive(Debug, Default)]
+struct Seats {
+    taken: BTreeMap<GroupName, Option<Ending>>,
+    closed: bool,
+}
+
+/// A group's place; free again when dropped.
+#[derive(Debug)]
+pub(super) struct Seat {
+    all: Arc<Subscriptions>,
+    group: GroupName,
+}
+
+impl Subscriptions {
+    /// Takes a group's place.
+    pub(super) fn take(self: &Arc<Self>, group: &GroupName) -> Result<Seat, SubscribeError> {
+        let mut seats = self.seats();
+        if seats.closed {
+            return Err(SubscribeError::Unresolved(crate::routing::ResolveError::Closed));
+        }
+        if seats.taken.contains_key(group) {
+            return Err(SubscribeError::AlreadySubscribed { group: group.clone() });
+        }
+        seats.taken.insert(group.clone(), None);
+        Ok(Seat { all: Arc::clone(self), group: group.clone() })
+    }
+
+    /// Ends all subscriptions within `limit`, at the same time; how many did not end cleanly. None begins after it.
+    pub(super) async fn end_all(&self, limit: Duration) -> usize {
+        let endings: Vec<Ending> = {
+            let mut seats = self.seats();
+            seats.closed = true;
+            seats.taken.values().flatten().cloned().collect()
+        };
+        let ended = join_all(endings.iter().map(|ending| ending.end(limit))).await;
+        ended.into_iter().filter(Result::is_err).count()
+    }
+
+    /// How many groups are subscribed to.
+    pub(super) fn len(&self) -> usize {
+        self.seats().taken.len()
+    }
+
+    // Short: a map is changed under it, nothing is called.
+    fn seats(&self) -> MutexGuard<'_, Seats> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seat {
+    /// The group's subscription runs. One that begins while the handle closes is ended at once.
+    pub(super) fn began(&self, ending: Ending) {
+        let mut seats = self.all.seats();
+        if seats.closed {
+            ending.order(LATE_LIMIT);
+        } else {
+            seats.taken.insert(self.group.clone(), Some(ending));
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.all.seats().taken.remove(&self.group);
+    }
+}
