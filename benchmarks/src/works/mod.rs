@@ -1,0 +1,132 @@
+//! The works: what is measured, against whom, and with which goal.
+
+mod consume;
+mod fill;
+mod payload;
+mod produce;
+mod roundtrip;
+mod tally;
+
+use crate::{Failure, job::Job, settings::Settings, statistics::Goal, stopwatch::Sample};
+
+pub(crate) use fill::fill;
+
+/// Everything that can be measured.
+pub(crate) const ALL: &[Work] = &[roundtrip::WORK, produce::WORK, consume::WORK];
+
+/// The name of our side.
+pub(crate) const OURS: &str = "ours";
+
+/// Carries a job out in this process.
+pub(crate) type Measure = fn(&Job) -> Result<Sample, Failure>;
+
+/// One thing that services do.
+pub(crate) struct Work {
+    pub(crate) name: &'static str,
+    /// In words for `list`.
+    pub(crate) what: &'static str,
+    /// What sides are compared by.
+    pub(crate) metric: Metric,
+    /// Partitions of its topic.
+    pub(crate) partitions: i32,
+    /// Whether the messages stand in the topic before it begins. All measurements share that topic; otherwise each has
+    /// a fresh one.
+    pub(crate) filled: bool,
+    /// Messages of one measurement, unless the user says otherwise.
+    pub(crate) messages: u64,
+    /// The most that the mock cluster can carry.
+    pub(crate) mock_limit: u64,
+    /// The librdkafka settings of both sides, by role.
+    pub(crate) settings: &'static [(&'static str, Settings)],
+    /// The SDK's producer profile with these settings.
+    pub(crate) profile: &'static str,
+    pub(crate) ours: Option<Measure>,
+    pub(crate) incumbents: &'static [Incumbent],
+}
+
+/// What a service would use without the SDK.
+pub(crate) struct Incumbent {
+    pub(crate) name: &'static str,
+    /// In words for `list`.
+    pub(crate) what: &'static str,
+    /// What ours by its figure should be.
+    pub(crate) goal: Goal,
+    pub(crate) measure: Measure,
+}
+
+/// What sides are compared by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Metric {
+    /// Messages per second.
+    Rate,
+    /// The median latency of single messages.
+    Latency,
+}
+
+impl Metric {
+    /// The figure to compare; the unit is of no importance, since only ratios are taken.
+    pub(crate) fn of(self, sample: &Sample) -> f64 {
+        match self {
+            Self::Rate => sample.rate(),
+            Self::Latency => sample.latency.map_or(f64::NAN, |latency| latency.p50.as_secs_f64()),
+        }
+    }
+}
+
+impl Work {
+    pub(crate) fn named(name: &str) -> Result<&'static Self, Failure> {
+        ALL.iter()
+            .find(|work| work.name == name)
+            .ok_or_else(|| format!("no work is named {name}; `bench list` shows them").into())
+    }
+
+    /// How a side is measured.
+    pub(crate) fn measure(&self, side: &str) -> Result<Measure, Failure> {
+        if side == OURS {
+            return self.ours.ok_or_else(|| {
+                format!("{} has no side of ours yet; `--aa` measures the rest", self.name).into()
+            });
+        }
+        let incumbent = self.incumbents.iter().find(|incumbent| incumbent.name == side);
+        Ok(incumbent.ok_or_else(|| format!("{} has no incumbent {side}", self.name))?.measure)
+    }
+
+    /// Messages of one measurement.
+    pub(crate) fn messages(&self, wanted: Option<u64>, mock: bool) -> Result<u64, Failure> {
+        match wanted {
+            Some(wanted) if mock && wanted > self.mock_limit => {
+                let limit = self.mock_limit;
+                Err(format!("{} against the mock cluster is limited to {limit} messages", self.name).into())
+            }
+            Some(wanted) => Ok(wanted),
+            None if mock => Ok(self.messages.min(self.mock_limit)),
+            None => Ok(self.messages),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_side_is_found_by_its_name_and_nothing_else_is() {
+        for work in ALL {
+            let found = Work::named(work.name).unwrap();
+            for incumbent in work.incumbents {
+                assert!(found.measure(incumbent.name).is_ok(), "{} {}", work.name, incumbent.name);
+            }
+            assert!(found.measure("nobody").is_err());
+        }
+        assert!(Work::named("nothing").is_err());
+    }
+
+    #[test]
+    fn more_messages_than_the_mock_keeps_are_refused_not_lost() {
+        let work = Work::named("consume").unwrap();
+        assert_eq!(work.messages(None, false).unwrap(), work.messages);
+        assert_eq!(work.messages(None, true).unwrap(), work.mock_limit);
+        assert_eq!(work.messages(Some(3), true).unwrap(), 3);
+        assert!(work.messages(Some(work.mock_limit + 1), true).is_err());
+    }
+}
