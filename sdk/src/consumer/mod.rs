@@ -24,6 +24,7 @@ mod member;
 mod opening;
 mod options;
 mod outcome;
+mod overrides;
 mod retry;
 mod start;
 mod stats;

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
+use zms_core::property::parse_duration;
+
 use super::fit::{Numbers, check_idempotence};
 
 /// What sending is tuned for.
@@ -266,22 +268,6 @@ pub(super) fn conflict(
     (right, right_value): (&'static str, String),
 ) -> ProducerConfigError {
     ProducerConfigError::Conflict { rule, left, left_value, right, right_value }
-}
-
-/// `20ms`, `5s`, `2m`, `1h`; a bare number is in milliseconds.
-fn parse_duration(text: &str) -> Option<Duration> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().ok()?;
-    let millis = match unit.trim() {
-        "" | "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return None,
-    };
-    number.checked_mul(millis).map(Duration::from_millis)
 }
 
 #[cfg(test)]
