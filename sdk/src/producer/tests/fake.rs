@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    fmt,
     sync::{
         Arc, Mutex, MutexGuard, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -36,7 +37,8 @@ pub(super) struct FakeEngine {
     pub(super) refuse_open: Mutex<Option<String>>,
 }
 
-#[derive(Debug)]
+type Hook = Box<dyn FnOnce() + Send>;
+
 pub(super) struct FakeCluster {
     name: String,
     log: Arc<Mutex<Vec<Delivered>>>,
@@ -46,6 +48,8 @@ pub(super) struct FakeCluster {
     pub(super) refusals: Mutex<VecDeque<EngineError>>,
     clients: Mutex<Vec<Weak<FakeClient>>>,
     warmed: Mutex<Vec<String>>,
+    /// Runs inside the next hand-over, once the record is queued.
+    pub(super) on_produce: Mutex<Option<Hook>>,
     pub(super) closed: AtomicUsize,
 }
 
@@ -73,6 +77,7 @@ impl FakeEngine {
                 refusals: Mutex::default(),
                 clients: Mutex::default(),
                 warmed: Mutex::default(),
+                on_produce: Mutex::default(),
                 closed: AtomicUsize::new(0),
             })
         };
@@ -132,6 +137,12 @@ impl FakeCluster {
 
     fn clients(&self) -> Vec<Arc<FakeClient>> {
         lock(&self.clients).iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl fmt::Debug for FakeCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
     }
 }
 
@@ -207,6 +218,11 @@ impl ProducerClient for FakeClient {
         }
         self.outstanding.fetch_add(1, Ordering::SeqCst);
         queue.push_back((topic.clone(), message, ticket));
+        drop(queue);
+        let hook = lock(&self.cluster.on_produce).take();
+        if let Some(hook) = hook {
+            hook();
+        }
         Ok(())
     }
 
