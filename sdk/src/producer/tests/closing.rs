@@ -141,9 +141,37 @@ async fn nothing_is_in_flight_once_a_topic_is_idle() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!idle.is_finished());
     bench.engine.pump();
-    idle.await.unwrap();
+    within(Duration::from_secs(1), idle).await.unwrap();
     assert_eq!(bench.producers.in_flight("orders"), 0);
     assert!(sent.await.unwrap().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_topic_can_be_waited_for_as_well() {
+    let bench = Bench::new();
+    let producer = bench.producer("orders", "a").await;
+    let sent = start(&bench, &producer, "1").await;
+    let producers = bench.producers.clone();
+    let idle = tokio::spawn(async move { producers.idle("orders").await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!idle.is_finished());
+    bench.engine.pump();
+    within(Duration::from_secs(1), idle).await.unwrap();
+    assert!(sent.await.unwrap().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_close_at_the_same_time() {
+    let bench = Bench::new();
+    let clusters: Vec<_> = (0..5).map(|n| format!("cluster-{n}")).collect();
+    for cluster in &clusters {
+        bench.producer(&format!("on-{cluster}"), cluster).await;
+        bench.engine.cluster(cluster).close_with(&bench.engine.together, clusters.len());
+    }
+    bench.producers.close(Duration::from_secs(1)).await;
+    for cluster in &clusters {
+        assert!(bench.engine.cluster(cluster).met(), "{cluster} closed while the others waited");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, Weak,
+        Arc, Condvar, Mutex, MutexGuard, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -33,8 +33,29 @@ pub(super) struct FakeEngine {
     /// What all clusters took, in one order.
     log: Arc<Mutex<Vec<Delivered>>>,
     pub(super) opened: AtomicUsize,
+    pub(super) together: Arc<Meeting>,
     /// Opening is refused with these words.
     pub(super) refuse_open: Mutex<Option<String>>,
+}
+
+/// Where threads wait for one another, with patience.
+#[derive(Debug, Default)]
+pub(super) struct Meeting {
+    arrived: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Meeting {
+    /// Whether `count` threads came.
+    fn meet(&self, count: usize) -> bool {
+        let mut arrived = lock(&self.arrived);
+        *arrived += 1;
+        self.changed.notify_all();
+        let patience = Duration::from_secs(20);
+        let (_arrived, timeout) =
+            self.changed.wait_timeout_while(arrived, patience, |arrived| *arrived < count).unwrap();
+        !timeout.timed_out()
+    }
 }
 
 type Hook = Box<dyn FnOnce() + Send>;
@@ -50,6 +71,9 @@ pub(super) struct FakeCluster {
     warmed: Mutex<Vec<String>>,
     /// Runs inside the next hand-over, once the record is queued.
     pub(super) on_produce: Mutex<Option<Hook>>,
+    /// Where closing waits, and for how many.
+    close_with: Mutex<Option<(Arc<Meeting>, usize)>>,
+    met: AtomicBool,
     pub(super) closed: AtomicUsize,
 }
 
@@ -78,6 +102,8 @@ impl FakeEngine {
                 clients: Mutex::default(),
                 warmed: Mutex::default(),
                 on_produce: Mutex::default(),
+                close_with: Mutex::default(),
+                met: AtomicBool::new(false),
                 closed: AtomicUsize::new(0),
             })
         };
@@ -125,6 +151,14 @@ impl FakeCluster {
         for client in self.clients() {
             *lock(&client.fatal) = Some(failure(FailureKind::Fatal, "fenced"));
         }
+    }
+
+    pub(super) fn close_with(&self, meeting: &Arc<Meeting>, count: usize) {
+        *lock(&self.close_with) = Some((meeting.clone(), count));
+    }
+
+    pub(super) fn met(&self) -> bool {
+        self.met.load(Ordering::SeqCst)
     }
 
     pub(super) fn warmed(&self) -> Vec<String> {
@@ -243,6 +277,10 @@ impl ProducerClient for FakeClient {
     }
 
     fn close(&self, _: Duration) -> usize {
+        let meeting = lock(&self.cluster.close_with).take();
+        if let Some((meeting, count)) = meeting {
+            self.cluster.met.store(meeting.meet(count), Ordering::SeqCst);
+        }
         let given_up: Vec<_> = {
             let mut queue = lock(&self.queue);
             if self.closed.swap(true, Ordering::SeqCst) {
