@@ -6,11 +6,17 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize},
     },
+    time::Duration,
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use tokio::{runtime::Handle, sync::Notify, time::Instant};
+use tokio::{
+    runtime::Handle,
+    sync::Notify,
+    time::{Instant, timeout},
+};
 use zms_core::{
+    admission::Shortage,
     gate::TopicGate,
     name::{ClusterName, TopicName},
     route::TopicRoute,
@@ -74,6 +80,9 @@ pub(super) struct Link {
     pub(super) in_flight: Arc<AtomicUsize>,
 }
 
+/// How often a topic that takes sends is looked at by whoever waits until it has none in flight.
+const IDLE_PACE: Duration = Duration::from_millis(20);
+
 impl Topic {
     pub(super) fn new(name: TopicName, core: Arc<Core>) -> Self {
         let share = Buffer::new(core.config.options.share());
@@ -112,8 +121,14 @@ impl Topic {
 
     /// Room, if there is some at once.
     pub(super) fn try_admit(&self, bytes: usize) -> Result<Room, NoRoom> {
-        let share = self.share.load_full().try_take(bytes)?;
-        Ok(Room { _share: share, _buffer: self.core.buffer.try_take(bytes)? })
+        loop {
+            let share = self.share.load_full();
+            match share.try_take(bytes) {
+                Ok(share) => return Ok(Room { _share: share, _buffer: self.core.buffer.try_take(bytes)? }),
+                Err(Shortage::Closed) if !Arc::ptr_eq(&share, &self.share.load()) => {}
+                Err(shortage) => return Err(shortage.into()),
+            }
+        }
     }
 
     /// Gives the messages that follow a share of their own.
@@ -170,14 +185,9 @@ impl Topic {
 
     /// Waits until nothing is in flight. Only a closed or held topic stays so.
     pub(super) async fn idle(&self) {
-        loop {
-            let report = self.reports.notified();
-            tokio::pin!(report);
-            report.as_mut().enable();
-            if self.gate.in_flight() == 0 {
-                return;
-            }
-            report.await;
+        while self.gate.in_flight() > 0 {
+            // Reports are announced only while the gate holds; without that there is nothing but looking.
+            let _either_way = timeout(IDLE_PACE, self.reports.notified()).await;
         }
     }
 

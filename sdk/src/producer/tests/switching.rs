@@ -174,6 +174,22 @@ async fn held_sends_go_out_in_order_and_before_new_ones() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_new_send_in_the_midst_of_the_release_goes_behind_the_held_ones() {
+    let bench = Bench::new();
+    let producer = bench.producer("orders", "a").await;
+    bench.adopt(held("orders", "a")).await;
+    for n in 0..3 {
+        drop(start(&bench, &producer, &n.to_string()).await);
+    }
+    let late = producer.clone();
+    let hook = move || late.send_oneway(message("new"));
+    *bench.engine.cluster("a").on_produce.lock().unwrap() = Some(Box::new(hook));
+    bench.adopt(route("orders", "a")).await;
+    bench.engine.pump();
+    assert_eq!(texts(&bench), ["0", "1", "2", "new"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_send_held_past_its_deadline_ends_as_not_sent_and_comes_back() {
     let bench = Bench::new();
     let producer = bench.producer("orders", "a").await;
