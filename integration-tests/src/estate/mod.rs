@@ -37,6 +37,7 @@ impl Estate {
     /// # Panics
     /// When the registry refuses.
     pub async fn on(zookeeper: &ZooKeeperServer, clusters: &[(&str, &KafkaCluster)]) -> Self {
+        show_logs();
         let connect = format!("{}/{}", zookeeper.connect_string(), Shared::unique("estate"));
         let registry = ZooKeeper::connect(ZooKeeperOptions::new(&connect)).await.expect("ZooKeeper serves");
         let admin = Admin::new(std::sync::Arc::new(registry));
@@ -134,4 +135,13 @@ impl Estate {
     pub async fn open(&self, instance: &str) -> Zms {
         self.builder(instance).connect().await.expect("the registry is there")
     }
+}
+
+/// What the SDK logs goes to the test's output, by `RUST_LOG`.
+fn show_logs() {
+    // Fails from the second time on, as it should.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+        .with_test_writer()
+        .try_init();
 }
