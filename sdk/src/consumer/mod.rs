@@ -23,6 +23,7 @@ mod member;
 mod opening;
 mod options;
 mod outcome;
+mod pace;
 mod retry;
 mod start;
 mod stats;

@@ -118,7 +118,7 @@ impl Subscriber {
     ///
     /// # Errors
     /// [`SubscribeError`] when an option does not fit, outside a Tokio runtime, or when no thread can be started.
-    pub async fn handle<H, F, O>(self, handler: H) -> Result<Subscription, SubscribeError>
+    pub fn handle<H, F, O>(self, handler: H) -> Result<Subscription, SubscribeError>
     where
         H: Fn(Delivery) -> F + Send + Sync + 'static,
         F: Future<Output = O> + Send + 'static,
@@ -133,7 +133,7 @@ impl Subscriber {
     ///
     /// # Errors
     /// [`SubscribeError`] when an option does not fit, or when no thread can be started.
-    pub async fn handle_blocking<H, O>(self, handler: H) -> Result<Subscription, SubscribeError>
+    pub fn handle_blocking<H, O>(self, handler: H) -> Result<Subscription, SubscribeError>
     where
         H: Fn(Delivery) -> O + Send + Sync + 'static,
         O: IntoOutcome + 'static,

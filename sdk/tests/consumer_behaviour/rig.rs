@@ -120,13 +120,13 @@ impl Script {
         self.state.lock().unwrap().running.remove(&(cluster, at.0));
     }
 
-    pub(crate) async fn subscribe(self: &Arc<Self>, subscriber: Subscriber) -> Subscription {
+    pub(crate) fn subscribe(self: &Arc<Self>, subscriber: Subscriber) -> Subscription {
         let script = Arc::clone(self);
         let handler = move |delivery: Delivery| {
             let script = Arc::clone(&script);
             async move { script.call(&delivery).await }
         };
-        subscriber.handle(handler).await.unwrap()
+        subscriber.handle(handler).unwrap()
     }
 
     /// Offsets of the calls begun for a partition on any cluster.

@@ -176,13 +176,13 @@ impl Log {
         }
     }
 
-    pub(crate) async fn subscribe(self: &Arc<Self>, subscriber: Subscriber) -> Subscription {
+    pub(crate) fn subscribe(self: &Arc<Self>, subscriber: Subscriber) -> Subscription {
         let log = Arc::clone(self);
         let handler = move |delivery: Delivery| {
             let log = Arc::clone(&log);
             async move { log.call(delivery).await }
         };
-        subscriber.handle(handler).await.unwrap()
+        subscriber.handle(handler).unwrap()
     }
 
     pub(crate) fn calls(&self) -> Vec<Delivery> {
