@@ -80,10 +80,12 @@ async fn order_survives_holds_switches_and_failing_clients_in_any_mixture() {
                 while !stop.load(Ordering::SeqCst) {
                     let results = results.clone();
                     let message = Message::new(sent.to_string()).key(task.to_string());
-                    let count = move |_| drop(results.fetch_add(1, Ordering::SeqCst));
+                    let count = move |_| {
+                        results.fetch_add(1, Ordering::SeqCst);
+                    };
                     producer.send_with(message, count).await;
                     sent += 1;
-                    if sent % 20 == 0 {
+                    if sent.is_multiple_of(20) {
                         tokio::time::sleep(Duration::from_millis(1)).await;
                     }
                 }
