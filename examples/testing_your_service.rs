@@ -4,7 +4,8 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex},
+    error::Error,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -12,7 +13,7 @@ use zms_sdk::{Delivery, Message, SubscribeError, Subscription, Zms, testing::San
 
 /// The service under test: for each order it sends an invoice. Handlers may send; the order counts as handled only
 /// when the invoice is stored.
-async fn start_invoicing(zms: &Zms) -> Result<Subscription, SubscribeError> {
+async fn start_invoicing(zms: &Zms) -> std::result::Result<Subscription, SubscribeError> {
     let sender = zms.clone();
     zms.subscribe("invoicing")
         .workers(4)
@@ -40,98 +41,108 @@ struct World {
     _subscriptions: [Subscription; 2],
 }
 
+type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
+
 const LIMIT: Duration = Duration::from_secs(60);
 
 impl World {
-    async fn start() -> Self {
-        let sandbox = Sandbox::start(["a", "b"]).await.unwrap();
+    async fn start() -> Result<Self> {
+        let sandbox = Sandbox::start(["a", "b"]).await?;
         for (topic, group) in [("orders", "invoicing"), ("invoices", "archive")] {
-            sandbox.topic(topic, 4, "a").await.unwrap();
-            sandbox.group(group, topic).await.unwrap();
+            sandbox.topic(topic, 4, "a").await?;
+            sandbox.group(group, topic).await?;
         }
-        let service = sandbox.connect().await.unwrap();
-        let invoicing = start_invoicing(&service).await.unwrap();
-        invoicing.ready().await.unwrap();
+        let service = sandbox.connect().await?;
+        let invoicing = start_invoicing(&service).await?;
+        invoicing.ready().await?;
 
-        let outside = sandbox.connect().await.unwrap();
+        let outside = sandbox.connect().await?;
         let invoices = Arc::<Mutex<BTreeSet<String>>>::default();
         let seen = Arc::clone(&invoices);
         let archive = outside
             .subscribe("archive")
             .handle_blocking(move |invoice: Delivery| {
-                seen.lock().unwrap().insert(text(&invoice));
+                seen.lock().unwrap_or_else(PoisonError::into_inner).insert(text(&invoice));
             })
-            .await
-            .unwrap();
-        archive.ready().await.unwrap();
-        Self { sandbox, service, outside, invoices, _subscriptions: [invoicing, archive] }
+            .await?;
+        archive.ready().await?;
+        Ok(Self { sandbox, service, outside, invoices, _subscriptions: [invoicing, archive] })
     }
 
-    async fn order(&self, numbers: std::ops::Range<u32>) {
+    async fn order(&self, numbers: std::ops::Range<u32>) -> Result {
         for number in numbers {
             let message = Message::new(format!("order {number}")).key(format!("customer {}", number % 7));
-            self.outside.send("orders", message).await.unwrap();
+            self.outside.send("orders", message).await?;
         }
+        Ok(())
     }
 
-    async fn expect_invoices(&self, count: usize) {
+    async fn expect_invoices(&self, count: usize) -> Result {
         let all = async {
-            while self.invoices.lock().unwrap().len() < count {
+            while self.invoices().len() < count {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(LIMIT, all).await.expect("every order gets its invoice");
-        assert_eq!(self.invoices.lock().unwrap().len(), count);
+        tokio::time::timeout(LIMIT, all).await?;
+        assert_eq!(self.invoices().len(), count);
+        Ok(())
     }
 
-    async fn end(self) {
-        self.service.close(Duration::from_secs(10)).await.unwrap();
-        self.outside.close(Duration::from_secs(10)).await.unwrap();
+    fn invoices(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.invoices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn end(self) -> Result {
+        self.service.close(Duration::from_secs(10)).await?;
+        self.outside.close(Duration::from_secs(10)).await?;
+        Ok(())
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_order_gets_its_invoice() {
-    let world = World::start().await;
-    world.order(0..50).await;
-    world.expect_invoices(50).await;
-    world.end().await;
+async fn every_order_gets_its_invoice() -> Result {
+    let world = World::start().await?;
+    world.order(0..50).await?;
+    world.expect_invoices(50).await?;
+    world.end().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn moving_a_topic_costs_no_invoice() {
-    let world = World::start().await;
-    world.order(0..50).await;
-    world.sandbox.move_topic("orders", "b").await.unwrap();
-    world.order(50..100).await;
-    world.sandbox.move_topic("invoices", "b").await.unwrap();
-    world.order(100..150).await;
-    world.expect_invoices(150).await;
-    world.end().await;
+async fn moving_a_topic_costs_no_invoice() -> Result {
+    let world = World::start().await?;
+    world.order(0..50).await?;
+    world.sandbox.move_topic("orders", "b").await?;
+    world.order(50..100).await?;
+    world.sandbox.move_topic("invoices", "b").await?;
+    world.order(100..150).await?;
+    world.expect_invoices(150).await?;
+    world.end().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outage_of_the_cluster_costs_no_invoice() {
-    let world = World::start().await;
-    world.order(0..20).await;
-    let cluster = world.sandbox.cluster("a").unwrap();
-    cluster.all_brokers_down().unwrap();
+async fn an_outage_of_the_cluster_costs_no_invoice() -> Result {
+    let world = World::start().await?;
+    world.order(0..20).await?;
+    let cluster = world.sandbox.cluster("a")?;
+    cluster.all_brokers_down()?;
     let during = world.order(20..40);
     let back = async {
         // The order that waits now is the one to survive.
         tokio::time::sleep(Duration::from_millis(500)).await;
-        cluster.all_brokers_up().unwrap();
+        cluster.all_brokers_up()
     };
-    tokio::join!(during, back);
-    world.expect_invoices(40).await;
-    world.end().await;
+    let (ordered, back) = tokio::join!(during, back);
+    ordered?;
+    back?;
+    world.expect_invoices(40).await?;
+    world.end().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outage_of_the_registry_is_not_noticed() {
-    let world = World::start().await;
+async fn an_outage_of_the_registry_is_not_noticed() -> Result {
+    let world = World::start().await?;
     world.sandbox.registry().disconnect();
-    world.order(0..50).await;
-    world.expect_invoices(50).await;
-    world.end().await;
+    world.order(0..50).await?;
+    world.expect_invoices(50).await?;
+    world.end().await
 }
