@@ -149,6 +149,13 @@ impl Holdings {
         self.untidy.store(true, Relaxed);
     }
 
+    /// Nothing begins any more.
+    pub(super) fn stop_all(&self) {
+        for assignment in self.assignments() {
+            assignment.stop();
+        }
+    }
+
     /// Ends all assignments without a commit.
     pub(super) fn abandon(&self) {
         let slots = std::mem::take(&mut *self.slots());
@@ -229,7 +236,9 @@ impl AssignmentListener for Holdings {
         let stats = &self.books.stats;
         let taken = self.take(partitions);
         stats.revocations.one();
-        taken.iter().for_each(|assignment| assignment.stop());
+        for assignment in &taken {
+            assignment.stop();
+        }
         if lost {
             stats.losses.one();
         } else {

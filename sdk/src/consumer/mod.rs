@@ -25,6 +25,7 @@ mod opening;
 mod options;
 mod outcome;
 mod overrides;
+mod pace;
 mod retry;
 mod start;
 mod stats;

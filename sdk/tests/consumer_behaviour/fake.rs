@@ -299,10 +299,10 @@ impl ConsumerControl for FakeControl {
     fn log_range(&self, partition: i32, _: Duration) -> Result<LogRange, EngineError> {
         self.answer(|state| {
             let log = &state.logs[usize::try_from(partition).unwrap()];
-            match state.leaderless.contains(&partition) {
-                true => Err(failure(FailureKind::Unreachable)),
-                false => Ok(LogRange { low: log.low, high: log.high }),
+            if state.leaderless.contains(&partition) {
+                return Err(failure(FailureKind::Unreachable));
             }
+            Ok(LogRange { low: log.low, high: log.high })
         })
     }
 

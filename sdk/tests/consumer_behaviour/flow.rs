@@ -15,7 +15,7 @@ async fn a_stuck_message_fills_its_share_and_no_more() {
     (0..4).for_each(|p| cluster.fill(p, 3000));
     let script = Script::new();
     script.hold(0, 0);
-    let sub = script.subscribe(rig.subscriber().workers(2).max_buffered_messages(400)).await;
+    let sub = script.subscribe(rig.subscriber().workers(2).max_buffered_messages(400));
     until("the other worker's partitions are done", || {
         [1, 3].iter().all(|p| cluster.committed(*p) == Some(3000))
     })
@@ -39,7 +39,7 @@ async fn bytes_are_limited_whatever_the_number_of_messages() {
     (0..2).for_each(|p| cluster.append(p, 1000, 1, 10_000));
     let script = Script::new();
     (0..2).for_each(|p| script.hold(p, 0));
-    let sub = script.subscribe(rig.subscriber().max_buffered_bytes(300_000)).await;
+    let sub = script.subscribe(rig.subscriber().max_buffered_bytes(300_000));
     until("both are paused", || {
         let view = sub.inspect();
         view.partitions.len() == 2 && view.partitions.iter().all(|p| p.paused.is_some())
@@ -64,7 +64,7 @@ async fn partitions_that_arrive_while_the_buffer_is_full_wait_and_then_flow() {
     (0..4).for_each(|p| cluster.fill(p, 10_000));
     let script = Script::new();
     (0..2).for_each(|p| script.hold(p, 0));
-    let sub = script.subscribe(rig.subscriber().max_buffered_messages(1000)).await;
+    let sub = script.subscribe(rig.subscriber().max_buffered_messages(1000));
     until("a member is there", || !cluster.state().members.is_empty()).await;
     cluster.tell(0, Event::Assign(vec![0, 1]));
     until("both are paused", || {
@@ -92,7 +92,7 @@ async fn a_paused_partition_that_is_taken_and_given_back_flows_again() {
     let script = Script::new();
     (0..2).for_each(|p| script.hold(p, 0));
     let limit = Duration::from_millis(50);
-    let sub = script.subscribe(rig.subscriber().max_buffered_messages(100).drain_limit(limit)).await;
+    let sub = script.subscribe(rig.subscriber().max_buffered_messages(100).drain_limit(limit));
     until("a member is there", || !cluster.state().members.is_empty()).await;
     cluster.tell(0, Event::Assign(vec![0, 1]));
     until("both are paused", || cluster.state().members[0].paused.len() == 2).await;
@@ -112,7 +112,7 @@ async fn memory_of_a_taken_partition_is_freed_although_its_worker_is_stuck() {
     let script = Script::new();
     script.hold(0, 0);
     let limit = Duration::from_millis(10);
-    let sub = script.subscribe(rig.subscriber().max_buffered_messages(3000).drain_limit(limit)).await;
+    let sub = script.subscribe(rig.subscriber().max_buffered_messages(3000).drain_limit(limit));
     until("a member is there", || !cluster.state().members.is_empty()).await;
     for round in 1..=5 {
         cluster.tell(0, Event::Assign(vec![0]));
@@ -132,7 +132,7 @@ async fn polling_goes_on_while_everything_is_stuck() {
     cluster.fill(0, 100);
     let script = Script::new();
     script.hold(0, 0);
-    let sub = script.subscribe(rig.subscriber().max_buffered_messages(10)).await;
+    let sub = script.subscribe(rig.subscriber().max_buffered_messages(10));
     until("it is full", || sub.inspect().partitions.iter().any(|p| p.paused.is_some())).await;
     let polls = cluster.state().members[0].polls;
     until("it is polled on", || cluster.state().members[0].polls > polls + 20).await;
@@ -148,7 +148,7 @@ async fn a_suspended_group_stays_joined_and_handles_nothing() {
     rig.change(|route| route.suspended = true);
     cluster.fill(0, 5);
     let script = Script::new();
-    let sub = script.subscribe(rig.subscriber()).await;
+    let sub = script.subscribe(rig.subscriber());
     sub.ready().await.unwrap();
     until("it is paused", || {
         sub.inspect().partitions.iter().any(|p| p.paused == Some(PauseReason::Suspended))

@@ -15,7 +15,7 @@ use zms_sdk::{
 
 use crate::{
     fake::{Event, failure},
-    rig::{LIMIT, Rig, Script, counts, until},
+    rig::{LIMIT, Rig, Script, counts, now, until},
 };
 
 #[tokio::test]
@@ -24,7 +24,7 @@ async fn a_client_that_cannot_be_opened_is_reported_and_tried_again() {
     cluster.state().refusals = 1;
     cluster.fill(0, 1);
     let script = Script::new();
-    let sub = script.subscribe(rig.subscriber()).await;
+    let sub = script.subscribe(rig.subscriber());
     let refused = sub.ready().await.unwrap_err();
     assert!(matches!(&refused, NotReady::Refused { reason, .. } if reason.contains("no such property")));
     until("it is opened", || sub.inspect().state == State::Running).await;
@@ -39,7 +39,7 @@ async fn a_client_that_cannot_be_opened_is_reported_and_tried_again() {
 async fn errors_of_the_client_pass_and_are_shown() {
     let (rig, cluster) = Rig::new(1);
     let script = Script::new();
-    let sub = script.subscribe(rig.subscriber()).await;
+    let sub = script.subscribe(rig.subscriber());
     sub.ready().await.unwrap();
     for kind in [FailureKind::Unreachable, FailureKind::UnknownTopic, FailureKind::Denied] {
         cluster.tell(0, Event::Fail(failure(kind)));
@@ -57,7 +57,7 @@ async fn a_client_that_fails_for_good_is_replaced_and_order_holds() {
     cluster.fill(0, 5);
     let script = Script::new();
     script.hold(0, 2);
-    let sub = script.subscribe(rig.subscriber()).await;
+    let sub = script.subscribe(rig.subscriber());
     until("the third message is being handled", || script.begun(0).len() == 3).await;
     until("what is before it is committed", || cluster.committed(0) == Some(2)).await;
     cluster.tell(0, Event::Fail(failure(FailureKind::Fatal)));
@@ -77,14 +77,14 @@ async fn a_clean_shutdown_leaves_nothing_done_to_be_handled_again() {
     (0..4).for_each(|p| cluster.fill(p, 250));
     let script = Script::new();
     let never = Duration::from_secs(3600);
-    let first = script.subscribe(rig.subscriber().workers(4).commit_interval(never)).await;
+    let first = script.subscribe(rig.subscriber().workers(4).commit_interval(never));
     until("some are handled", || counts(&first).handled >= 200).await;
     first.shutdown(LIMIT).await.unwrap();
     first.shutdown(LIMIT).await.unwrap();
     assert!(matches!(first.ready().await, Err(NotReady::Closed { .. })));
     assert_eq!(first.inspect().state, State::Closed);
 
-    let second = script.subscribe(rig.subscriber()).await;
+    let second = script.subscribe(rig.subscriber());
     until("the rest is handled", || (0..4).all(|p| cluster.committed(p) == Some(250))).await;
     for p in 0..4 {
         assert_eq!(script.begun(p), (0..250).collect::<Vec<_>>(), "partition {p}: each once");
@@ -104,13 +104,13 @@ async fn shutdown_ends_at_its_deadline_with_dead_handlers() {
                 count(&seen);
                 std::thread::park_timeout(Duration::from_secs(600));
             };
-            subscriber.handle_blocking(dead).await.unwrap()
+            now(subscriber.handle_blocking(dead)).unwrap()
         } else {
             let dead = move |_: Delivery| {
                 count(&seen);
                 std::future::pending::<()>()
             };
-            subscriber.handle(dead).await.unwrap()
+            now(subscriber.handle(dead)).unwrap()
         };
         until("both handlers run", || calls.load(SeqCst) == 2).await;
         let ended = tokio::time::timeout(LIMIT, sub.shutdown(Duration::from_millis(500))).await.unwrap();
@@ -124,7 +124,7 @@ async fn shutdown_ends_at_its_deadline_with_a_dead_broker() {
     let (rig, cluster) = Rig::new(1);
     cluster.fill(0, 3);
     let script = Script::new();
-    let sub = script.subscribe(rig.subscriber().commit_interval(Duration::from_secs(3600))).await;
+    let sub = script.subscribe(rig.subscriber().commit_interval(Duration::from_secs(3600)));
     until("all is handled", || counts(&sub).handled == 3).await;
     (cluster.state().down, cluster.state().slow) = (true, Duration::from_secs(5));
     let ended = tokio::time::timeout(LIMIT, sub.shutdown(Duration::from_millis(300))).await.unwrap();
@@ -148,7 +148,7 @@ async fn shutdown_from_within_a_handler_does_not_deadlock() {
             ended.send(outcome).await.unwrap();
         }
     };
-    let sub = rig.subscriber().handle(handler).await.unwrap();
+    let sub = now(rig.subscriber().handle(handler)).unwrap();
     handle.set(sub).unwrap();
     // The handler is cancelled at the deadline, or hears of it just before.
     let within = tokio::time::timeout(LIMIT, result.recv()).await;
@@ -161,7 +161,7 @@ async fn a_dropped_subscription_ends_in_the_background_without_blocking() {
     let (rig, cluster) = Rig::new(1);
     cluster.fill(0, 5);
     let script = Script::new();
-    let sub = script.subscribe(rig.subscriber().commit_interval(Duration::from_secs(3600))).await;
+    let sub = script.subscribe(rig.subscriber().commit_interval(Duration::from_secs(3600)));
     until("all is handled", || counts(&sub).handled == 5).await;
     cluster.state().slow = Duration::from_secs(3);
     let before = Instant::now();
@@ -174,16 +174,16 @@ async fn a_dropped_subscription_ends_in_the_background_without_blocking() {
 #[tokio::test]
 async fn impossible_options_are_refused() {
     let (rig, _) = Rig::new(1);
-    let none = rig.subscriber().workers(0).handle_blocking(|_| ()).await;
+    let none = now(rig.subscriber().workers(0).handle_blocking(|_| ()));
     assert!(matches!(none, Err(SubscribeError::Option { .. })));
     rig.change(|route| route.broadcast = true);
-    let broadcast = rig.subscriber().handle_blocking(|_| ()).await;
+    let broadcast = now(rig.subscriber().handle_blocking(|_| ()));
     assert!(matches!(broadcast, Err(SubscribeError::Broadcast { .. })));
 }
 
 #[test]
 fn a_future_needs_a_runtime() {
     let (rig, _) = Rig::new(1);
-    let begun = futures_util::FutureExt::now_or_never(rig.subscriber().handle(|_| async {}));
-    assert!(matches!(begun, Some(Err(SubscribeError::NoRuntime { .. }))));
+    let begun = now(rig.subscriber().handle(|_| async {}));
+    assert!(matches!(begun, Err(SubscribeError::NoRuntime { .. })));
 }

@@ -1,4 +1,5 @@
 //! Subscriptions against a scripted engine: rebalances, failures and moves in a known order.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod fake;
 mod flow;

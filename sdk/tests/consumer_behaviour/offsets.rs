@@ -15,7 +15,7 @@ async fn everything_handled_is_committed() {
     let (rig, cluster) = Rig::new(3);
     (0..3).for_each(|p| cluster.fill(p, 100));
     let script = Script::new();
-    let sub = script.subscribe(rig.subscriber()).await;
+    let sub = script.subscribe(rig.subscriber());
     sub.ready().await.unwrap();
     until("all committed", || (0..3).all(|p| cluster.committed(p) == Some(100))).await;
     for p in 0..3 {
@@ -31,14 +31,14 @@ async fn closing_with_queued_messages_commits_only_what_is_done() {
     cluster.fill(0, 10);
     let script = Script::new();
     script.hold(0, 4);
-    let sub = script.subscribe(rig.subscriber().workers(1)).await;
+    let sub = script.subscribe(rig.subscriber().workers(1));
     until("the fifth message is being handled", || script.begun(0).len() == 5).await;
     let stuck = sub.shutdown(std::time::Duration::from_millis(400)).await;
     assert!(stuck.is_err(), "a handler still ran");
     assert_eq!(cluster.committed(0), Some(4));
 
     let second = Script::new();
-    let sub = second.subscribe(rig.subscriber()).await;
+    let sub = second.subscribe(rig.subscriber());
     until("the rest is committed", || cluster.committed(0) == Some(10)).await;
     assert_eq!(second.begun(0), [4, 5, 6, 7, 8, 9]);
     sub.shutdown(LIMIT).await.unwrap();
@@ -49,7 +49,7 @@ async fn gaps_in_the_log_do_not_stop_the_position() {
     let (rig, cluster) = Rig::new(1);
     cluster.append(0, 50, 3, 0);
     let script = Script::new();
-    let sub = script.subscribe(rig.subscriber()).await;
+    let sub = script.subscribe(rig.subscriber());
     until("the last message is committed", || cluster.committed(0) == Some(148)).await;
     sub.shutdown(LIMIT).await.unwrap();
 }
@@ -60,7 +60,7 @@ async fn failed_commits_are_made_good_with_the_newest_position() {
         [FailureKind::Superseded, FailureKind::Other, FailureKind::Unreachable, FailureKind::Superseded];
     let (rig, cluster) = Rig::new(1);
     let script = Script::new();
-    let sub = script.subscribe(rig.subscriber()).await;
+    let sub = script.subscribe(rig.subscriber());
     sub.ready().await.unwrap();
     cluster.state().commit_errors.extend(kinds.map(failure));
     cluster.fill(0, 20);
@@ -75,7 +75,7 @@ async fn commits_never_go_backwards() {
     let (rig, cluster) = Rig::new(2);
     (0..2).for_each(|p| cluster.fill(p, 500));
     let script = Script::new();
-    let sub = script.subscribe(rig.subscriber()).await;
+    let sub = script.subscribe(rig.subscriber());
     until("all committed", || (0..2).all(|p| cluster.committed(p) == Some(500))).await;
     for p in 0..2 {
         let commits: Vec<i64> = cluster.state().commits.iter().filter(|c| c.0 == p).map(|c| c.1).collect();
@@ -90,14 +90,14 @@ async fn a_new_group_that_begins_at_the_end_commits_that_end_before_any_message(
     rig.change(|route| route.consume_from = ConsumeFrom::Latest);
     cluster.fill(0, 7);
     let script = Script::new();
-    let sub = script.subscribe(rig.subscriber()).await;
+    let sub = script.subscribe(rig.subscriber());
     sub.ready().await.unwrap();
     assert_eq!(cluster.committed(0), Some(7));
     drop(sub);
     until("the member has left", || cluster.state().members[0].left).await;
 
     cluster.fill(0, 3);
-    let sub = script.subscribe(rig.subscriber()).await;
+    let sub = script.subscribe(rig.subscriber());
     until("what came between is handled", || cluster.committed(0) == Some(10)).await;
     assert_eq!(script.begun(0), [7, 8, 9]);
     sub.shutdown(LIMIT).await.unwrap();
@@ -111,7 +111,7 @@ async fn a_position_outside_the_log_starts_at_its_nearest_end() {
     cluster.truncate(0, 15);
     cluster.state().committed.extend([(0, 3), (1, 5000)]);
     let script = Script::new();
-    let sub = script.subscribe(rig.subscriber()).await;
+    let sub = script.subscribe(rig.subscriber());
     until("the rest of one log is handled", || cluster.committed(0) == Some(20)).await;
     assert_eq!(script.begun(0), [15, 16, 17, 18, 19]);
     cluster.fill(1, 1);
@@ -125,7 +125,7 @@ async fn a_log_that_starts_over_is_handled_from_its_beginning() {
     let (rig, cluster) = Rig::new(1);
     cluster.fill(0, 100);
     let script = Script::new();
-    let sub = script.subscribe(rig.subscriber()).await;
+    let sub = script.subscribe(rig.subscriber());
     until("the first log is done", || cluster.committed(0) == Some(100)).await;
     cluster.recreate(0);
     cluster.fill(0, 10);
@@ -142,7 +142,7 @@ async fn a_start_that_the_broker_does_not_tell_is_asked_for_again() {
     cluster.state().committed.insert(0, 2);
     cluster.state().leaderless.insert(0);
     let script = Script::new();
-    let sub = script.subscribe(rig.subscriber()).await;
+    let sub = script.subscribe(rig.subscriber());
     until("the other partition goes on", || cluster.committed(1) == Some(5)).await;
     assert_eq!(script.begun(0), Vec::<i64>::new(), "nothing is handled from a guessed start");
     assert_eq!(partition(&sub, 0).position, None);
@@ -159,7 +159,7 @@ async fn records_that_arrive_with_their_assignment_are_fetched_again() {
     cluster.state().deliver_at_assignment = true;
     cluster.fill(0, 10);
     let script = Script::new();
-    let sub = script.subscribe(rig.subscriber()).await;
+    let sub = script.subscribe(rig.subscriber());
     until("a member is there", || !cluster.state().members.is_empty()).await;
     cluster.tell(0, Event::Assign(vec![0]));
     until("all is done", || cluster.committed(0) == Some(10)).await;
@@ -173,7 +173,7 @@ async fn the_view_names_the_oldest_unfinished_message() {
     cluster.fill(0, 10);
     let script = Script::new();
     script.hold(0, 3);
-    let sub = Arc::new(script.subscribe(rig.subscriber()).await);
+    let sub = Arc::new(script.subscribe(rig.subscriber()));
     until("it is being handled", || script.begun(0).len() == 4).await;
     until("what is before it is committed", || cluster.committed(0) == Some(3)).await;
     let view = partition(&sub, 0);

@@ -16,7 +16,7 @@ async fn a_partition_given_back_is_not_confused_with_its_earlier_assignment() {
     cluster.fill(0, 3);
     let script = Script::new();
     script.hold(0, 0);
-    let sub = script.subscribe(rig.subscriber().drain_limit(Duration::from_millis(50))).await;
+    let sub = script.subscribe(rig.subscriber().drain_limit(Duration::from_millis(50)));
     until("a member is there", || !cluster.state().members.is_empty()).await;
     cluster.tell(0, Event::Assign(vec![0]));
     until("the first message is being handled", || script.begun(0) == [0]).await;
@@ -43,7 +43,7 @@ async fn an_earlier_run_does_not_count_for_a_later_delivery() {
     cluster.fill(0, 1);
     let script = Script::new();
     script.hold(0, 0);
-    let sub = script.subscribe(rig.subscriber().drain_limit(Duration::from_millis(50))).await;
+    let sub = script.subscribe(rig.subscriber().drain_limit(Duration::from_millis(50)));
     until("a member is there", || !cluster.state().members.is_empty()).await;
     cluster.tell(0, Event::Assign(vec![0]));
     until("it is being handled", || script.begun(0) == [0]).await;
@@ -63,10 +63,10 @@ async fn a_late_end_does_not_touch_the_new_owners_position() {
     let script = Script::new();
     script.hold(1, 3);
     let limit = Duration::from_millis(50);
-    let first = script.subscribe(rig.subscriber().drain_limit(limit)).await;
+    let first = script.subscribe(rig.subscriber().drain_limit(limit));
     until("one message is stuck", || script.begun(1).len() == 4).await;
     let other = Script::new();
-    let second = other.subscribe(rig.subscriber()).await;
+    let second = other.subscribe(rig.subscriber());
     until("the new owner has handled it all", || cluster.committed(1) == Some(10)).await;
     assert_eq!(other.begun(1), (3..10).collect::<Vec<_>>());
     script.release(1, 3);
@@ -83,10 +83,10 @@ async fn what_ends_within_the_drain_limit_is_committed_and_not_handled_again() {
     (0..2).for_each(|p| cluster.fill(p, 10));
     let script = Script::new();
     script.hold(1, 3);
-    let first = script.subscribe(rig.subscriber().commit_interval(Duration::from_secs(3600))).await;
+    let first = script.subscribe(rig.subscriber().commit_interval(Duration::from_secs(3600)));
     until("one message is being handled", || script.begun(1).len() == 4).await;
     let other = Script::new();
-    let second = other.subscribe(rig.subscriber()).await;
+    let second = other.subscribe(rig.subscriber());
     until("its partition is being taken", || cluster.state().members[0].events.is_empty()).await;
     script.release(1, 3);
     until("the new owner is done", || cluster.committed(1) == Some(10)).await;
@@ -105,7 +105,7 @@ async fn other_partitions_go_on_while_one_is_drained() {
     (0..2).for_each(|p| cluster.fill(p, 5));
     let script = Script::new();
     script.hold(1, 0);
-    let sub = script.subscribe(rig.subscriber().drain_limit(Duration::from_millis(100))).await;
+    let sub = script.subscribe(rig.subscriber().drain_limit(Duration::from_millis(100)));
     until("a member is there", || !cluster.state().members.is_empty()).await;
     cluster.tell(0, Event::Assign(vec![0, 1]));
     until("one message is stuck", || script.begun(1) == [0]).await;
@@ -123,7 +123,7 @@ async fn a_commit_refused_during_a_revocation_does_not_stop_the_member() {
     let cluster = cluster.scripted();
     cluster.fill(0, 5);
     let script = Script::new();
-    let sub = script.subscribe(rig.subscriber().commit_interval(Duration::from_secs(3600))).await;
+    let sub = script.subscribe(rig.subscriber().commit_interval(Duration::from_secs(3600)));
     until("a member is there", || !cluster.state().members.is_empty()).await;
     cluster.tell(0, Event::Assign(vec![0]));
     until("all is done", || counts(&sub).handled == 5).await;
@@ -139,10 +139,10 @@ async fn a_commit_refused_during_a_revocation_does_not_stop_the_member() {
 async fn members_come_and_go_and_everything_is_handled_in_order() {
     let (rig, cluster) = Rig::new(6);
     let script = Script::new();
-    let steady = script.subscribe(rig.subscriber()).await;
+    let steady = script.subscribe(rig.subscriber());
     for round in 1..=8 {
         (0..6).for_each(|p| cluster.fill(p, 200));
-        let guest = script.subscribe(rig.subscriber()).await;
+        let guest = script.subscribe(rig.subscriber());
         guest.ready().await.unwrap();
         until("this round is handled", || (0..6).all(|p| cluster.committed(p) == Some(round * 200))).await;
         guest.shutdown(LIMIT).await.unwrap();

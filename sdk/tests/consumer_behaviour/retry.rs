@@ -12,7 +12,7 @@ use zms_sdk::consumer::{Delivery, Exhausted, Outcome, RetryPolicy};
 
 use crate::{
     fake::Event,
-    rig::{LIMIT, Rig, counts, partition, until},
+    rig::{LIMIT, Rig, counts, now, partition, until},
 };
 
 const QUICK: RetryPolicy =
@@ -29,7 +29,7 @@ async fn a_rejected_message_is_not_overtaken() {
         let fails = (delivery.partition(), delivery.offset()) == (0, 1) && broken.load(SeqCst);
         async move { if fails { Err("out of stock") } else { Ok(()) } }
     };
-    let sub = rig.subscriber().retry(QUICK).handle(handler).await.unwrap();
+    let sub = now(rig.subscriber().retry(QUICK).handle(handler)).unwrap();
     until("attempts are used up", || counts(&sub).blocked == 1).await;
     until("the other partition is done", || cluster.committed(1) == Some(3)).await;
     until("what is before it is committed", || cluster.committed(0) == Some(1)).await;
@@ -59,7 +59,7 @@ async fn a_message_is_skipped_after_its_last_attempt_when_asked() {
         Outcome::Done
     };
     let policy = QUICK.then(Exhausted::Skip);
-    let sub = rig.subscriber().retry(policy).handle_blocking(handler).await.unwrap();
+    let sub = now(rig.subscriber().retry(policy).handle_blocking(handler)).unwrap();
     until("all is committed", || cluster.committed(0) == Some(3)).await;
     assert_eq!(attempts.load(SeqCst), 3);
     let counts = counts(&sub);
@@ -74,7 +74,7 @@ async fn panics_are_failures() {
     let handler = |delivery: Delivery| async move {
         assert!(delivery.attempt() > 2, "boom");
     };
-    let sub = rig.subscriber().retry(QUICK).handle(handler).await.unwrap();
+    let sub = now(rig.subscriber().retry(QUICK).handle(handler)).unwrap();
     until("all is committed", || cluster.committed(0) == Some(2)).await;
     assert_eq!((counts(&sub).panics, counts(&sub).handled), (4, 2));
     sub.shutdown(LIMIT).await.unwrap();
@@ -85,7 +85,7 @@ async fn panics_in_blocking_handlers_are_failures() {
     let (rig, cluster) = Rig::new(1);
     cluster.fill(0, 2);
     let handler = |delivery: Delivery| assert!(delivery.attempt() > 1, "boom");
-    let sub = rig.subscriber().retry(QUICK).handle_blocking(handler).await.unwrap();
+    let sub = now(rig.subscriber().retry(QUICK).handle_blocking(handler)).unwrap();
     until("all is committed", || cluster.committed(0) == Some(2)).await;
     assert_eq!(counts(&sub).panics, 2);
     sub.shutdown(LIMIT).await.unwrap();
@@ -101,7 +101,7 @@ async fn a_delay_asked_for_is_used_in_place_of_the_policys() {
             _ => Outcome::Done,
         }
     };
-    let sub = rig.subscriber().retry(SLOW).handle(handler).await.unwrap();
+    let sub = now(rig.subscriber().retry(SLOW).handle(handler)).unwrap();
     until("it is done", || cluster.committed(0) == Some(1)).await;
     sub.shutdown(LIMIT).await.unwrap();
 }
@@ -114,10 +114,12 @@ async fn a_wait_for_a_retry_holds_up_neither_revocation_nor_shutdown() {
         cluster.fill(0, 2);
         let subscriber = rig.subscriber().retry(SLOW).drain_limit(Duration::from_secs(100));
         let fails = |_: Delivery| Err::<(), _>("no");
-        let sub = match blocking {
-            true => subscriber.handle_blocking(fails).await.unwrap(),
-            false => subscriber.handle(move |d| async move { fails(d) }).await.unwrap(),
+        let begun = if blocking {
+            now(subscriber.handle_blocking(fails))
+        } else {
+            now(subscriber.handle(move |d| async move { fails(d) }))
         };
+        let sub = begun.unwrap();
         until("a member is there", || !cluster.state().members.is_empty()).await;
         cluster.tell(0, Event::Assign(vec![0]));
         until("it waits for a retry", || counts(&sub).failures == 1).await;

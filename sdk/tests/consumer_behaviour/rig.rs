@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::FutureExt;
 use tokio::sync::{Notify, watch};
 use zms_core::{
     name::{ClusterName, GroupName, TopicName},
@@ -120,13 +121,13 @@ impl Script {
         self.state.lock().unwrap().running.remove(&(cluster, at.0));
     }
 
-    pub(crate) async fn subscribe(self: &Arc<Self>, subscriber: Subscriber) -> Subscription {
+    pub(crate) fn subscribe(self: &Arc<Self>, subscriber: Subscriber) -> Subscription {
         let script = Arc::clone(self);
         let handler = move |delivery: Delivery| {
             let script = Arc::clone(&script);
             async move { script.call(&delivery).await }
         };
-        subscriber.handle(handler).await.unwrap()
+        now(subscriber.handle(handler)).unwrap()
     }
 
     /// Offsets of the calls begun for a partition on any cluster.
@@ -165,4 +166,9 @@ pub(crate) fn counts(subscription: &Subscription) -> Counts {
 pub(crate) fn partition(subscription: &Subscription, partition: i32) -> PartitionView {
     let found = subscription.inspect().partitions.into_iter().find(|view| view.partition == partition);
     found.unwrap_or_else(|| panic!("partition {partition} is not held"))
+}
+
+/// Begins a subscription whose group needs no resolving, which takes no wait.
+pub(crate) fn now<T>(begin: impl Future<Output = T>) -> T {
+    begin.now_or_never().expect("nothing to wait for")
 }

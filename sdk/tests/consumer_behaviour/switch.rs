@@ -22,7 +22,7 @@ async fn the_old_cluster_is_handled_to_its_end_before_the_new_one_begins() {
     (0..3).for_each(|p| new.fill(p, 10));
     let script = Script::new();
     script.hold(1, 12);
-    let sub = script.subscribe(rig.subscriber().switch_limit(NEVER)).await;
+    let sub = script.subscribe(rig.subscriber().switch_limit(NEVER));
     until("one message is stuck", || script.begun(1).len() == 13).await;
     rig.move_to("b");
     until("it is switching", || sub.inspect().state == State::Switching).await;
@@ -50,9 +50,9 @@ async fn a_member_waits_for_the_partitions_of_others() {
     (0..2).for_each(|p| new.fill(p, 5));
     let (one, two) = (Script::new(), Script::new());
     (0..2).for_each(|p| two.hold(p, 7));
-    let first = one.subscribe(rig.subscriber().switch_limit(NEVER).workers(1)).await;
+    let first = one.subscribe(rig.subscriber().switch_limit(NEVER).workers(1));
     until("the first messages are done", || (0..2).all(|p| old.committed(p) == Some(5))).await;
-    let second = two.subscribe(rig.subscriber().switch_limit(NEVER).workers(1)).await;
+    let second = two.subscribe(rig.subscriber().switch_limit(NEVER).workers(1));
     until("partitions are shared", || {
         first.inspect().partitions.len() == 1 && second.inspect().partitions.len() == 1
     })
@@ -86,7 +86,7 @@ async fn a_group_without_progress_moves_at_the_limit_and_says_so() {
     let script = Script::new();
     script.hold(0, 2);
     let limit = Duration::from_millis(500);
-    let sub = script.subscribe(rig.subscriber().switch_limit(limit).drain_limit(limit)).await;
+    let sub = script.subscribe(rig.subscriber().switch_limit(limit).drain_limit(limit));
     until("one message is stuck", || script.begun(0).len() == 3).await;
     rig.move_to("b");
     until("the new cluster is joined", || !new.state().members.is_empty()).await;
@@ -107,7 +107,7 @@ async fn an_unreachable_old_cluster_is_left_at_its_own_limit() {
     new.fill(0, 5);
     let script = Script::new();
     let subscriber = rig.subscriber().switch_limit(NEVER).unreachable_limit(Duration::from_millis(500));
-    let sub = script.subscribe(subscriber).await;
+    let sub = script.subscribe(subscriber);
     until("the old cluster is handled", || old.committed(0) == Some(5)).await;
     old.state().down = true;
     old.state().slow = Duration::from_millis(200);
@@ -124,7 +124,7 @@ async fn a_route_that_comes_back_leaves_the_member_where_it_is() {
     old.fill(0, 5);
     let script = Script::new();
     script.hold(0, 2);
-    let sub = script.subscribe(rig.subscriber().switch_limit(NEVER)).await;
+    let sub = script.subscribe(rig.subscriber().switch_limit(NEVER));
     until("one message is stuck", || script.begun(0).len() == 3).await;
     rig.move_to("b");
     until("it is switching", || sub.inspect().state == State::Switching).await;
@@ -147,7 +147,7 @@ async fn every_cluster_on_the_way_is_handled() {
     }
     let script = Script::new();
     script.hold(0, 2);
-    let sub = script.subscribe(rig.subscriber().switch_limit(NEVER)).await;
+    let sub = script.subscribe(rig.subscriber().switch_limit(NEVER));
     until("one message is stuck", || script.begun(0).len() == 3).await;
     for cluster in ["b", "c"] {
         rig.move_to(cluster);
@@ -165,7 +165,7 @@ async fn changed_settings_of_the_cluster_bring_a_new_client_at_the_same_position
     let (rig, cluster) = Rig::new(2);
     (0..2).for_each(|p| cluster.fill(p, 100));
     let script = Script::new();
-    let sub = script.subscribe(rig.subscriber().commit_interval(NEVER)).await;
+    let sub = script.subscribe(rig.subscriber().commit_interval(NEVER));
     until("all is handled", || counts(&sub).handled == 200).await;
     rig.change(|route| Arc::make_mut(&mut route.cluster).bootstrap = "elsewhere:9092".to_owned());
     until("a new client is there", || cluster.state().members.len() == 2).await;
@@ -187,7 +187,7 @@ async fn a_suspended_group_does_not_give_its_old_cluster_up() {
     old.fill(0, 5);
     new.fill(0, 5);
     let script = Script::new();
-    let sub = script.subscribe(rig.subscriber().switch_limit(Duration::from_secs(2))).await;
+    let sub = script.subscribe(rig.subscriber().switch_limit(Duration::from_secs(2)));
     sub.ready().await.unwrap();
     rig.move_to("b");
     tokio::time::sleep(Duration::from_secs(3)).await;
@@ -206,7 +206,7 @@ async fn a_client_that_fails_during_a_move_is_replaced_on_the_old_cluster_first(
     new.fill(0, 5);
     let script = Script::new();
     script.hold(0, 2);
-    let sub = script.subscribe(rig.subscriber().switch_limit(NEVER)).await;
+    let sub = script.subscribe(rig.subscriber().switch_limit(NEVER));
     until("one message is stuck", || script.begun(0).len() == 3).await;
     rig.move_to("b");
     until("it is switching", || sub.inspect().state == State::Switching).await;

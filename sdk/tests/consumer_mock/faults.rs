@@ -18,7 +18,7 @@ async fn commits_that_the_broker_refuses_are_made_good() {
         let kafka = Kafka::start("a", 1);
         kafka.fill(0, 5);
         let log = Log::new();
-        let sub = log.subscribe(kafka.subscriber()).await;
+        let sub = log.subscribe(kafka.subscriber());
         until_committed(&kafka, 1, 5).await;
         kafka.mock.fail_requests(Api::OffsetCommit, &[error]);
         kafka.fill(0, 15);
@@ -34,7 +34,7 @@ async fn an_outage_passes_without_a_restart() {
     let kafka = Kafka::start("a", 2);
     (0..2).for_each(|p| kafka.fill(p, 5));
     let log = Log::new();
-    let sub = log.subscribe(kafka.subscriber()).await;
+    let sub = log.subscribe(kafka.subscriber());
     until_committed(&kafka, 2, 5).await;
     kafka.mock.all_brokers_down().unwrap();
     until("it is noticed", || sub.inspect().failure.is_some()).await;
@@ -52,7 +52,7 @@ async fn a_topic_that_appears_late_is_found() {
     kafka.mock.hide_topic(crate::rig::TOPIC).unwrap();
     let log = Log::new();
     let subscriber = kafka.subscriber().property("topic.metadata.refresh.interval.ms", "200");
-    let sub = log.subscribe(subscriber).await;
+    let sub = log.subscribe(subscriber);
     until("its absence is shown", || sub.inspect().failure.is_some()).await;
     kafka.mock.show_topic(crate::rig::TOPIC).unwrap();
     until("it is handled", || log.distinct() == 3).await;
@@ -65,8 +65,8 @@ async fn with_the_broker_down_neither_drop_nor_shutdown_blocks_the_runtime() {
     let kafka = Kafka::start("a", 1);
     kafka.fill(0, 5);
     let log = Log::new();
-    let dropped = log.subscribe(kafka.subscriber()).await;
-    let ended = Log::new().subscribe(kafka.subscriber()).await;
+    let dropped = log.subscribe(kafka.subscriber());
+    let ended = Log::new().subscribe(kafka.subscriber());
     until("all is handled", || log.distinct() == 5 || ended.inspect().counts.handled == 5).await;
     let ticks = tokio::spawn(async {
         let mut longest = Duration::ZERO;

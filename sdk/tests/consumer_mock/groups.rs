@@ -9,7 +9,7 @@ use zms_sdk::{
     testing::{FAST_CONSUMER_PROTOCOL_PROPERTIES, FAST_GROUP_PROPERTIES},
 };
 
-use crate::rig::{Kafka, LIMIT, Log, route, until, until_committed, with_properties};
+use crate::rig::{Kafka, LIMIT, Log, now, route, until, until_committed, with_properties};
 
 fn protocols() -> [(&'static str, Vec<(&'static str, &'static str)>); 3] {
     let mut eager = FAST_GROUP_PROPERTIES.to_vec();
@@ -35,7 +35,7 @@ async fn a_message_reaches_its_handler_unchanged_and_only_once() {
         Message::new("").partition(0),
     ]);
     let log = Log::new();
-    let sub = log.subscribe(kafka.subscriber()).await;
+    let sub = log.subscribe(kafka.subscriber());
     sub.ready().await.unwrap();
     until_committed(&kafka, 1, 3).await;
     let calls = log.calls();
@@ -49,7 +49,7 @@ async fn a_message_reaches_its_handler_unchanged_and_only_once() {
     assert_eq!(calls[2].payload().unwrap(), "");
     sub.shutdown(LIMIT).await.unwrap();
 
-    let again = log.subscribe(kafka.subscriber()).await;
+    let again = log.subscribe(kafka.subscriber());
     again.ready().await.unwrap();
     kafka.fill(0, 1);
     until_committed(&kafka, 1, 4).await;
@@ -63,10 +63,10 @@ async fn members_come_and_go_and_nothing_is_lost() {
         let kafka = Kafka::start("a", 4);
         let route = watch::Sender::new(route(&kafka.spec));
         let log = Log::new();
-        let steady = log.subscribe(with_properties(&route, &properties)).await;
+        let steady = log.subscribe(with_properties(&route, &properties));
         steady.ready().await.unwrap();
         for round in 1..=3 {
-            let guest = log.subscribe(with_properties(&route, &properties)).await;
+            let guest = log.subscribe(with_properties(&route, &properties));
             (0..4).for_each(|p| kafka.fill(p, 50));
             until(&format!("{protocol}: both have partitions"), || held(&guest) == 2 && held(&steady) == 2)
                 .await;
@@ -86,10 +86,10 @@ async fn a_stuck_handler_holds_a_rebalance_up_no_longer_than_the_drain_limit() {
     (0..2).for_each(|p| kafka.fill(p, 10));
     let stuck = Log::new();
     (0..2).for_each(|p| stuck.hold(p, 4));
-    let first = stuck.subscribe(kafka.subscriber().drain_limit(Duration::from_millis(300))).await;
+    let first = stuck.subscribe(kafka.subscriber().drain_limit(Duration::from_millis(300)));
     until("both are stuck", || stuck.count() == 10).await;
     let log = Log::new();
-    let second = log.subscribe(kafka.subscriber()).await;
+    let second = log.subscribe(kafka.subscriber());
     until("the other member handles the partition that it got", || log.count() == 6).await;
     let taken = log.calls()[0].partition();
     until("its position moves on", || kafka.committed()[&taken] == 10).await;
@@ -110,10 +110,10 @@ async fn partitions_paused_when_they_were_taken_flow_when_they_come_back() {
         let log = Log::new();
         (0..2).for_each(|p| log.hold(p, 0));
         let subscriber = with_properties(&route, &properties).max_buffered_messages(20);
-        let first = log.subscribe(subscriber.drain_limit(Duration::from_millis(100))).await;
+        let first = log.subscribe(subscriber.drain_limit(Duration::from_millis(100)));
         let paused = || first.inspect().partitions.iter().filter(|p| p.paused.is_some()).count();
         until(&format!("{protocol}: both are paused"), || paused() == 2).await;
-        let second = log.subscribe(with_properties(&route, &properties)).await;
+        let second = log.subscribe(with_properties(&route, &properties));
         until(&format!("{protocol}: they are shared"), || held(&first) == 1 && held(&second) == 1).await;
         log.release_all();
         second.shutdown(LIMIT).await.unwrap();
@@ -130,7 +130,7 @@ async fn slow_handlers_behind_a_full_buffer_cause_no_eviction() {
     kafka.fill(0, 40);
     let subscriber = kafka.subscriber().max_buffered_messages(6).drain_limit(Duration::from_secs(1));
     let subscriber = subscriber.property("max.poll.interval.ms", "2000");
-    let sub = subscriber.handle_blocking(|_| std::thread::sleep(Duration::from_millis(150))).await.unwrap();
+    let sub = now(subscriber.handle_blocking(|_| std::thread::sleep(Duration::from_millis(150)))).unwrap();
     until_committed(&kafka, 1, 40).await;
     let counts = sub.inspect().counts;
     assert_eq!((counts.handled, counts.poll_errors, counts.losses, counts.assignments), (40, 0, 0, 1));

@@ -1,5 +1,6 @@
 //! Subscriptions on Kafka clusters inside the process.
 #![cfg(feature = "testing")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod faults;
 mod groups;

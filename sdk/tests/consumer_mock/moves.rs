@@ -19,8 +19,8 @@ async fn two_members_finish_the_old_cluster_and_begin_the_new_one_at_its_first_m
     };
     let sender = watch::Sender::new(latest(&a));
     let log = Log::new();
-    let first = log.subscribe(subscriber(&sender).switch_limit(NEVER)).await;
-    let second = log.subscribe(subscriber(&sender).switch_limit(NEVER)).await;
+    let first = log.subscribe(subscriber(&sender).switch_limit(NEVER));
+    let second = log.subscribe(subscriber(&sender).switch_limit(NEVER));
     let held = |n: usize| [&first, &second].iter().all(|sub| sub.inspect().partitions.len() == n);
     until("both have partitions", || held(2)).await;
     log.hold(3, 60);
@@ -51,9 +51,8 @@ async fn a_dead_old_cluster_is_left_at_its_limit() {
     b.fill(0, 5);
     let sender = watch::Sender::new(route(&a.spec));
     let log = Log::new();
-    let sub = log
-        .subscribe(subscriber(&sender).switch_limit(NEVER).unreachable_limit(Duration::from_secs(1)))
-        .await;
+    let sub =
+        log.subscribe(subscriber(&sender).switch_limit(NEVER).unreachable_limit(Duration::from_secs(1)));
     until_committed(&a, 1, 5).await;
     a.mock.all_brokers_down().unwrap();
     sender.send_replace(route(&b.spec));
@@ -67,7 +66,7 @@ async fn a_group_that_moves_there_and_back_handles_each_message_once() {
     let (a, b) = (Kafka::start("a", 2), Kafka::start("b", 2));
     let sender = watch::Sender::new(route(&a.spec));
     let log = Log::new();
-    let sub = log.subscribe(subscriber(&sender).switch_limit(NEVER)).await;
+    let sub = log.subscribe(subscriber(&sender).switch_limit(NEVER));
     for round in 1..=2 {
         for kafka in [&a, &b] {
             sender.send_replace(route(&kafka.spec));

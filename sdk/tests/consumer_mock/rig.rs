@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::FutureExt;
 use tokio::sync::{Notify, watch};
 use zms_core::{
     name::{ClusterName, GroupName, TopicName},
@@ -176,13 +177,13 @@ impl Log {
         }
     }
 
-    pub(crate) async fn subscribe(self: &Arc<Self>, subscriber: Subscriber) -> Subscription {
+    pub(crate) fn subscribe(self: &Arc<Self>, subscriber: Subscriber) -> Subscription {
         let log = Arc::clone(self);
         let handler = move |delivery: Delivery| {
             let log = Arc::clone(&log);
             async move { log.call(delivery).await }
         };
-        subscriber.handle(handler).await.unwrap()
+        now(subscriber.handle(handler)).unwrap()
     }
 
     pub(crate) fn calls(&self) -> Vec<Delivery> {
@@ -221,4 +222,9 @@ pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 pub(crate) async fn until_committed(kafka: &Kafka, partitions: i32, offset: i64) {
     let wanted: BTreeMap<i32, i64> = (0..partitions).map(|p| (p, offset)).collect();
     until(&format!("everything is committed up to {offset}"), || kafka.committed() == wanted).await;
+}
+
+/// Begins a subscription whose group needs no resolving, which takes no wait.
+pub(crate) fn now<T>(begin: impl Future<Output = T>) -> T {
+    begin.now_or_never().expect("nothing to wait for")
 }

@@ -81,6 +81,7 @@ pub(super) struct FakeCluster {
 pub(super) struct FakeClient {
     cluster: Arc<FakeCluster>,
     queue: Mutex<VecDeque<(TopicName, Message, Ticket)>>,
+    delivering: Mutex<()>,
     outstanding: AtomicUsize,
     closed: AtomicBool,
     fatal: Mutex<Option<EngineError>>,
@@ -182,6 +183,8 @@ impl fmt::Debug for FakeCluster {
 
 impl FakeClient {
     fn deliver_all(&self) {
+        // One at a time: who takes a record out of the queue also logs it before the next is taken.
+        let _turn = lock(&self.delivering);
         while let Some((_, message, ticket)) = self.next() {
             let cluster = self.cluster.name.clone();
             let offset = {
@@ -214,6 +217,7 @@ impl Engine for FakeEngine {
         let client = Arc::new(FakeClient {
             cluster: cluster.clone(),
             queue: Mutex::default(),
+            delivering: Mutex::default(),
             outstanding: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             fatal: Mutex::default(),
