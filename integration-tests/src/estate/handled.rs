@@ -19,7 +19,8 @@ struct Books {
 }
 
 impl Handled {
-    pub(super) fn note(&self, cluster: &str) {
+    /// A message was handled.
+    pub fn note(&self, cluster: &str) {
         let mut books = self.books();
         *books.by_cluster.entry(cluster.to_owned()).or_default() += 1;
         let now = Instant::now();

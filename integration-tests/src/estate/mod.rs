@@ -5,6 +5,7 @@
 
 mod handled;
 mod positions;
+mod remote;
 mod sender;
 mod trial;
 
@@ -17,6 +18,7 @@ use zms_sdk::{ClusterName, GroupName, TopicName, Zms, ZmsBuilder};
 use crate::services::{KafkaCluster, Shared, ZooKeeperServer};
 
 pub use handled::Handled;
+pub use remote::RemoteMember;
 pub use sender::{Sender, Sent};
 pub use trial::Trial;
 
