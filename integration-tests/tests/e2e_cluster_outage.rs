@@ -10,6 +10,7 @@ use zms_integration_tests::services::{KafkaCluster, Shared, require_services};
 use zms_integration_tests::wait::eventually;
 use zms_sdk::ClusterName;
 use zms_sdk::admin::Safety;
+use zms_sdk::producer::ProducerOptions;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn services_leave_a_dead_cluster_and_its_remainder_is_handled_when_it_is_back() {
@@ -20,7 +21,10 @@ async fn services_leave_a_dead_cluster_and_its_remainder_is_handled_when_it_is_b
         tokio::task::spawn_blocking(|| (Shared::get(), KafkaCluster::start(1).unwrap())).await.unwrap();
     let estate = Estate::on(shared.zookeeper(), &[("a", &dying), ("b", shared.b())]).await;
     let trial = Trial::begin(&estate, 4, &[Kept::NoLoss, Kept::AtLeastOnce, Kept::PartitionOrder]).await;
-    let handles = [estate.open("member-1").await, estate.open("member-2").await, estate.open("sender").await];
+    let short = ProducerOptions::new().property("message.timeout.ms", "10000");
+    let short = short.property("request.timeout.ms", "3000");
+    let sending = estate.builder("sender").producer(short).connect().await.unwrap();
+    let handles = [estate.open("member-1").await, estate.open("member-2").await, sending];
     let limits = |s: zms_sdk::Subscriber| s.workers(4).unreachable_limit(Duration::from_secs(5));
     let members =
         [trial.member_with(&handles[0], limits).await, trial.member_with(&handles[1], limits).await];
