@@ -99,7 +99,7 @@ impl Holdings {
         *self.hold.lock().unwrap_or_else(PoisonError::into_inner) = reason;
     }
 
-    /// Whether the group has answered with an assignment, be it empty.
+    /// Whether the group has answered with an assignment.
     pub(super) fn is_joined(&self) -> bool {
         self.joined.load(Relaxed)
     }
