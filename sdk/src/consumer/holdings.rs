@@ -214,6 +214,10 @@ impl Holdings {
 impl AssignmentListener for Holdings {
     fn assigned(&self, control: &dyn ConsumerControl, partitions: &[i32]) -> Vec<(i32, Start)> {
         self.books.stats.assignments.one();
+        if partitions.is_empty() {
+            self.joined.store(true, Relaxed);
+            return Vec::new();
+        }
         // Given without having been taken: what was in work under the earlier assignment must not count in this one.
         end(&self.take(partitions));
         let begins = self.begins(control, partitions, self.books.drain_limit);

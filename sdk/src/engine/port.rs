@@ -327,7 +327,7 @@ pub struct LogRange {
 
 /// Learns of assignments. Called inside [`ConsumerClient::poll`] and [`ConsumerClient::close`], on their thread.
 pub trait AssignmentListener: Send + Sync {
-    /// These partitions are given to this member; the answer tells where each starts. Partitions not answered for
+    /// These partitions are given to this member, none when the group has more members than partitions; the answer tells where each starts. Partitions not answered for
     /// start at their committed position, and without one as `auto.offset.reset` says. They are delivered from then on,
     /// whatever was paused in an earlier assignment, except those that are paused inside this call.
     fn assigned(&self, control: &dyn ConsumerControl, partitions: &[i32]) -> Vec<(i32, Start)>;
