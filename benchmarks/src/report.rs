@@ -138,7 +138,7 @@ fn settings_in_words(work: &Work) -> Vec<String> {
 }
 
 fn cluster_in_words(arguments: &BenchArgs) -> &'static str {
-    if arguments.mock { "librdkafka's mock cluster" } else { "Kafka" }
+    if arguments.mock { "librdkafka's mock cluster (consumers with fetch.wait.max.ms=5)" } else { "Kafka" }
 }
 
 /// The median of what sides are compared by, with its unit.
