@@ -26,8 +26,12 @@ struct Seen {
 
 impl Seen {
     fn take(&mut self, delivery: &Delivery, run: &str) {
-        let Some(text) = delivery.payload().and_then(|payload| std::str::from_utf8(payload).ok()) else { return };
-        let Some(step) = text.strip_prefix(run).and_then(|step| step.trim().parse::<usize>().ok()) else { return };
+        let Some(text) = delivery.payload().and_then(|payload| std::str::from_utf8(payload).ok()) else {
+            return;
+        };
+        let Some(step) = text.strip_prefix(run).and_then(|step| step.trim().parse::<usize>().ok()) else {
+            return;
+        };
         let order = String::from_utf8_lossy(delivery.key().map_or(&[], |key| &key[..])).into_owned();
         let next = self.next.entry(order).or_default();
         assert_eq!(*next, step, "an order saw its steps out of order");

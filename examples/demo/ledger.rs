@@ -33,7 +33,13 @@ struct Books {
 
 impl Ledger {
     /// A send ended.
-    pub(crate) fn acknowledged(&self, key: &str, number: u64, began: Instant, result: Result<Receipt, SendError>) {
+    pub(crate) fn acknowledged(
+        &self,
+        key: &str,
+        number: u64,
+        began: Instant,
+        result: Result<Receipt, SendError>,
+    ) {
         let mut books = self.books();
         match result {
             Ok(receipt) => {
@@ -72,12 +78,18 @@ impl Ledger {
         self.changed.notify_one();
     }
 
-    /// Waits until everything acknowledged is handled.
-    pub(crate) async fn until_nothing_is_outstanding(&self) {
-        while self.books().checker.outstanding() > 0 {
-            // A message may be handled before it counts as acknowledged, so the last event may have been missed.
+    /// Waits until all of `sent` sends have ended and everything acknowledged is handled.
+    pub(crate) async fn until_settled(&self, sent: u64) {
+        while !self.is_settled(sent) {
+            // An event between the look and the wait only costs this much.
             let _ = tokio::time::timeout(Duration::from_millis(100), self.changed.notified()).await;
         }
+    }
+
+    fn is_settled(&self, sent: u64) -> bool {
+        let books = self.books();
+        let ended = books.acknowledged.values().sum::<u64>() + books.failed;
+        ended == sent && books.checker.outstanding() == 0
     }
 
     /// One line for now.

@@ -66,7 +66,7 @@ async fn run() -> Result<bool, Box<dyn Error>> {
     sandbox.move_topic(TOPIC, "b").await?;
 
     sending.await?;
-    let all_handled = timeout(TAIL_LIMIT, ledger.until_nothing_is_outstanding()).await.is_ok();
+    let all_handled = timeout(TAIL_LIMIT, ledger.until_settled(RATE_PER_SECOND * SECONDS)).await.is_ok();
     reporting.abort();
     let members_left = close(&zms, members).await;
     println!();
@@ -109,7 +109,9 @@ async fn send(producer: Producer, ledger: Arc<Ledger>, started: Instant) {
             let (key, number) = (format!("customer-{}", sent % KEYS), sent / KEYS);
             let message = Message::new(stamp("demo", number)).key(key.clone());
             let (ledger, handed_over) = (Arc::clone(&ledger), Instant::now());
-            producer.send_with(message, move |result| ledger.acknowledged(&key, number, handed_over, result)).await;
+            producer
+                .send_with(message, move |result| ledger.acknowledged(&key, number, handed_over, result))
+                .await;
             sent += 1;
         }
     }

@@ -152,8 +152,11 @@ fn client(bootstrap: &str) -> ClientConfig {
 }
 
 fn java_produce(bootstrap: &str, topic: &str, messages: &[Message]) -> Vec<i32> {
-    let lines: String = messages.iter().map(|message| format!("{}\n", write_line(message))).collect();
-    java(&["produce", bootstrap, topic], &lines).lines().map(|line| line.parse().unwrap()).collect()
+    let lines: Vec<_> = messages.iter().map(write_line).collect();
+    java(&["produce", bootstrap, topic], &lines.join("\n"))
+        .lines()
+        .map(|line| line.parse().unwrap())
+        .collect()
 }
 
 fn java_consume(bootstrap: &str, topic: &str, count: usize) -> Vec<(i32, Message)> {

@@ -12,6 +12,8 @@ use zms_integration_tests::proxy::Proxy;
 use zms_integration_tests::services::{ZooKeeperServer, require_services};
 use zms_integration_tests::wait::{LIMIT, await_that};
 
+/// Set in the process that a test starts in order to kill it.
+const HOST: &str = "ZMS_TEST_HOSTS_A_SERVER";
 /// Long enough to tell silence from slowness, for what must not happen.
 const SILENCE: Duration = Duration::from_millis(300);
 
@@ -37,6 +39,7 @@ fn zookeeper_survives_kill_stop_and_pause_on_the_same_port() {
         ErrorKind::WouldBlock,
         "a frozen server accepts and says nothing"
     );
+    server.pause().unwrap();
     server.resume().unwrap();
     await_that("a thawed server answers", || ask(port).is_ok_and(|answer| answer.contains("Mode:")));
 
@@ -45,18 +48,14 @@ fn zookeeper_survives_kill_stop_and_pause_on_the_same_port() {
     server.restart().unwrap();
     assert!(ask(port).unwrap().contains("Mode:"));
 
+    end_from_outside(server.pid().unwrap());
+    await_that("the end is noticed", || server.pause().is_err());
+    server.restart().unwrap();
+    assert!(ask(port).unwrap().contains("Mode:"));
+
     let pid = server.pid().unwrap();
     drop(server);
     assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "dropping the handle ends the process");
-}
-
-/// Run by the next test in a process of its own.
-#[test]
-#[ignore = "only as part of `servers_die_with_a_killed_test_process`"]
-fn starts_a_server_and_waits_for_its_end() {
-    let server = ZooKeeperServer::start().unwrap();
-    println!("\npid={}", server.pid().unwrap());
-    thread::sleep(LIMIT);
 }
 
 #[test]
@@ -64,8 +63,12 @@ fn servers_die_with_a_killed_test_process() {
     if !require_services() {
         return;
     }
+    if std::env::var_os(HOST).is_some() {
+        return host_a_server();
+    }
     let mut test = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "--nocapture", "starts_a_server_and_waits_for_its_end"])
+        .args(["--exact", "--nocapture", "servers_die_with_a_killed_test_process"])
+        .env(HOST, "1")
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -142,6 +145,17 @@ fn a_proxy_outlives_its_server() {
     let proxy = Proxy::start(gone).unwrap();
     assert!(is_closed(&mut connect(&proxy)));
     await_that("its connections are forgotten", || proxy.connections() == 0);
+}
+
+/// What the test that is to be killed does.
+fn host_a_server() {
+    let server = ZooKeeperServer::start().unwrap();
+    println!("\npid={}", server.pid().unwrap());
+    thread::sleep(LIMIT);
+}
+
+fn end_from_outside(pid: u32) {
+    assert!(Command::new("sh").args(["-c", &format!("kill -9 {pid}")]).status().unwrap().success());
 }
 
 fn ask(port: u16) -> std::io::Result<String> {

@@ -12,7 +12,9 @@ pub mod routing;
 pub mod testing;
 mod zms;
 
-pub use consumer::{Delivery, NotReady, Outcome, RetryPolicy, ShutdownError, SubscribeError, Subscriber, Subscription};
+pub use consumer::{
+    Delivery, NotReady, Outcome, RetryPolicy, ShutdownError, SubscribeError, Subscriber, Subscription,
+};
 pub use message::{Header, Message, Receipt};
 pub use producer::{Producer, SendError};
 pub use routing::ResolveError;

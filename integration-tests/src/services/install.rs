@@ -36,7 +36,7 @@ pub fn availability() -> Availability {
 /// Instead of answering `false` if the environment variable `ZMS_REQUIRE_SERVICES` is `1`: continuous integration
 /// must not skip.
 pub fn require_services() -> bool {
-    require(availability())
+    require(&availability())
 }
 
 /// As [`require_services`], for tests that run Java programs of their own from source, which takes a JDK.
@@ -44,7 +44,7 @@ pub fn require_services() -> bool {
 /// # Panics
 /// As [`require_services`].
 pub fn require_services_and_jdk() -> bool {
-    require(find(&["java", "mvn", "javac"]))
+    require(&find(&["java", "mvn", "javac"]))
 }
 
 fn find(tools: &[&'static str]) -> Availability {
@@ -54,7 +54,7 @@ fn find(tools: &[&'static str]) -> Availability {
     }
 }
 
-fn require(availability: Availability) -> bool {
+fn require(availability: &Availability) -> bool {
     let Availability::Missing(tool) = availability else { return true };
     let required = std::env::var("ZMS_REQUIRE_SERVICES").is_ok_and(|value| value == "1");
     assert!(!required, "ZMS_REQUIRE_SERVICES=1, but `{tool}` is not on the PATH");

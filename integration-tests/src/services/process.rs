@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::error::{Attempting, ServiceError};
 use super::install;
@@ -126,14 +126,35 @@ impl Jvm {
         Ok(())
     }
 
-    /// Sends SIGSTOP or SIGCONT.
-    pub(crate) fn signal(&self, signal: Signal) -> Result<(), ServiceError> {
+    /// SIGSTOP, and waits until every thread stands: the signal alone lets them run on for a moment.
+    pub(crate) fn pause(&self) -> Result<(), ServiceError> {
+        let what = format_args!("pause {}", self.name());
+        let pid = self.signal(Signal::STOP)?;
+        // The report is left in place, so that pausing twice is fine.
+        let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let limit = Instant::now() + STOP_LIMIT;
+        while waitid(WaitId::Pid(pid), stopped).attempting(what)?.is_none() {
+            if Instant::now() > limit {
+                return Err(self.not_ready(&format!("did not stand still within {STOP_LIMIT:?}")));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// SIGCONT.
+    pub(crate) fn resume(&self) -> Result<(), ServiceError> {
+        self.signal(Signal::CONT).map(drop)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<Pid, ServiceError> {
         let mut guard = self.lock();
         let running = guard.as_mut().ok_or_else(|| ServiceError::NotRunning(self.name().to_owned()))?;
         if !running.is_alive() {
             return Err(ServiceError::NotRunning(self.name().to_owned()));
         }
-        running.signal(signal).attempting(format_args!("signal {}", self.name()))
+        running.signal(signal).attempting(format_args!("signal {}", self.name()))?;
+        Ok(Pid::from_child(&running.server))
     }
 
     /// Lets the process outlive this one and its handle, and gives up control over it.
@@ -213,7 +234,12 @@ impl Launch {
 
 impl Running {
     fn is_alive(&mut self) -> bool {
-        matches!(self.server.try_wait(), Ok(None))
+        let alive = matches!(self.server.try_wait(), Ok(None));
+        if !alive {
+            // It is reaped now, and its process id may become anybody's, whom the watchdog must not kill.
+            self.release();
+        }
+        alive
     }
 
     fn signal(&self, signal: Signal) -> io::Result<()> {

@@ -8,8 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::Signal;
-
 use super::error::{Attempting, ServiceError};
 use super::install;
 use super::port::{PortLease, loopback};
@@ -81,12 +79,12 @@ impl ZooKeeperServer {
         self.inner.jvm.stop()
     }
 
-    /// Freezes the process (SIGSTOP): connections stay open and nothing answers.
+    /// Freezes the process (SIGSTOP) before it returns: connections stay open and nothing answers.
     ///
     /// # Errors
     /// When it is not running.
     pub fn pause(&self) -> Result<(), ServiceError> {
-        self.inner.jvm.signal(Signal::STOP)
+        self.inner.jvm.pause()
     }
 
     /// Lets a frozen process go on (SIGCONT).
@@ -94,7 +92,7 @@ impl ZooKeeperServer {
     /// # Errors
     /// When it is not running.
     pub fn resume(&self) -> Result<(), ServiceError> {
-        self.inner.jvm.signal(Signal::CONT)
+        self.inner.jvm.resume()
     }
 
     /// Starts the process again on the same port with the same data, and waits until it serves. A running one goes on.

@@ -3,7 +3,7 @@
 //! Registry data is untrusted. A property that is not listed here is dropped with a reason and never fatal: one bad
 //! line must not stop a service that worked without it. A service's own configuration is not bound by this list.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 /// Which node's settings are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -87,6 +87,22 @@ pub fn is_reference(value: &str) -> bool {
     target.is_some_and(|target| !target.is_empty() && !target.contains(['{', '}']))
 }
 
+/// Reads a duration as nodes write it: `20ms`, `5s`, `2m`, `1h`; a bare number is in milliseconds.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().ok()?;
+    let millis = match unit.trim() {
+        "" | "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    number.checked_mul(millis).map(Duration::from_millis)
+}
+
 fn allowed(scope: Scope, name: &str) -> bool {
     match scope {
         Scope::Cluster => CLUSTER.contains(&name),
@@ -99,7 +115,7 @@ fn allowed(scope: Scope, name: &str) -> bool {
 pub const PRODUCER_TUNING: &[&str] = &["profile", "linger", "batchSize", "compression", "deliveryTimeout"];
 
 /// The SDK's own keys in `consumer` of a group node.
-pub const CONSUMER_TUNING: &[&str] = &["workers", "ordering", "maxPollInterval", "sessionTimeout"];
+pub const CONSUMER_TUNING: &[&str] = &["maxPollInterval", "sessionTimeout"];
 
 /// librdkafka properties that a cluster node may set: how to reach the brokers and who one is there.
 const CLUSTER: &[&str] = &[

@@ -114,12 +114,11 @@ impl Assignment {
 
     fn end(&self, offset: Option<i64>) -> Completed {
         let mut book = self.book();
-        let completed = match offset {
-            Some(offset) => book.tracker.complete(offset),
-            None => {
-                book.tracker.abandon();
-                Completed::Unknown
-            }
+        let completed = if let Some(offset) = offset {
+            book.tracker.complete(offset)
+        } else {
+            book.tracker.abandon();
+            Completed::Unknown
         };
         if book.trouble.as_ref().is_some_and(|t| Some(t.offset) == offset) {
             book.trouble = None;

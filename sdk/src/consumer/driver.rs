@@ -242,22 +242,22 @@ impl Driver {
         away.put_off();
         self.fatalities = away.failures;
         // Its positions are those last committed: a client that has failed cannot commit.
-        member.holdings.abandon();
         let (client, lanes) = member.into_parts();
-        self.context.books.stats.dropped.add(lanes.purge());
         self.closers.close(client, Instant::now() + SUCCESSION);
         Station::Away(Away { resumes: true, lanes: Some(lanes), ..away })
     }
 
     fn may_leave(&self, joined: &mut Joined, moving: bool) -> Option<Leave> {
-        let now = Instant::now();
-        if !moving || now < joined.next_reading {
+        if !moving {
             return None;
         }
-        let limits = self.options.departure;
+        let (now, limits) = (Instant::now(), self.options.departure);
         let departure = joined.departure.get_or_insert_with(|| Departure::new(now, limits));
         if self.latest.suspended {
             departure.hold(now);
+        }
+        if now < joined.next_reading {
+            return None;
         }
         let reading = Reading::take(joined.member.client(), READING_LIMIT);
         joined.next_reading = Instant::now() + READING_INTERVAL;
@@ -267,7 +267,13 @@ impl Driver {
     fn depart(&mut self, joined: Joined, leave: Leave) -> Station {
         let Some(next) = self.itinerary.next() else { return Station::Joined(Box::new(joined)) };
         self.count_switch(&joined.member.route, &next, leave);
-        drop(self.leave(joined.member, Instant::now()));
+        let mut member = joined.member;
+        self.wind_up(&mut member);
+        if !matches!(leave, Leave::Unreachable { .. }) {
+            member.last_commit();
+        }
+        let (client, _) = member.into_parts();
+        self.closers.close(client, Instant::now());
         self.context.enter(Phase::Opening);
         Station::Away(Away::towards(next, true))
     }
@@ -286,6 +292,14 @@ impl Driver {
 
     /// Ends a membership in good order; waits for the client's end at most until `patience` ends.
     fn leave(&mut self, mut member: Member, patience: Instant) -> Lanes {
+        self.wind_up(&mut member);
+        member.last_commit();
+        let (client, lanes) = member.into_parts();
+        self.closers.close(client, patience);
+        lanes
+    }
+
+    fn wind_up(&self, member: &mut Member) {
         let stop = &self.context.stop;
         let limit = Instant::now() + self.options.drain_limit;
         let left = member.wind_up(|| stop.deadline().map_or(limit, |deadline| limit.min(deadline.handlers)));
@@ -294,9 +308,6 @@ impl Driver {
             warn!(group = %member.route.group, cluster = %member.route.cluster.name, handlers = left,
                   "leaving the cluster while handlers still run; their messages are not committed");
         }
-        let (client, lanes) = member.into_parts();
-        self.closers.close(client, patience);
-        lanes
     }
 
     fn end(mut self, station: Station) {
@@ -307,6 +318,7 @@ impl Driver {
         if let Station::Joined(joined) = station {
             let mut member = joined.member;
             left = member.wind_up(|| stop.deadline().map_or(fallback, |deadline| deadline.handlers));
+            member.last_commit();
             let (client, lanes) = member.into_parts();
             self.closers.close(client, end());
             lanes.abort();

@@ -18,7 +18,9 @@ pub enum SubscribeError {
     Unresolved(#[from] ResolveError),
     /// This handle subscribes to the group already. More workers on that subscription do what a second one would;
     /// or shut it down first.
-    #[error("group {group} is subscribed to already by this handle; use more workers, or shut that subscription down first")]
+    #[error(
+        "group {group} is subscribed to already by this handle; use more workers, or shut that subscription down first"
+    )]
     AlreadySubscribed {
         /// The group.
         group: GroupName,

@@ -47,6 +47,8 @@ pub(super) struct Holdings {
     pub(super) origin: Arc<Origin>,
     pub(super) books: Arc<Books>,
     rule: Rule,
+    /// Why nothing at all may flow now; partitions that are given meanwhile must not flow for an instant.
+    hold: Mutex<Option<PauseReason>>,
     // Never held across a call to the client: such calls block, and call back into this listener.
     slots: Mutex<BTreeMap<i32, Slot>>,
     joined: AtomicBool,
@@ -63,14 +65,14 @@ pub(super) struct Slot {
     /// Records were dropped: the client has to move back before it goes on.
     pub(super) seek: bool,
     pub(super) valve: Valve,
-    /// As the client was last told.
+    /// As the client was last told. It lets flow what it assigns, unless told otherwise within the assignment.
     pub(super) paused: Option<PauseReason>,
 }
 
 impl Slot {
-    fn new(assignment: Option<Arc<Assignment>>) -> Self {
-        // The client resumes what it assigns, so that `None` is the truth.
-        Self { assignment, fresh: true, seek: false, valve: Valve::default(), paused: None }
+    fn new(assignment: Option<Arc<Assignment>>, hold: Option<PauseReason>) -> Self {
+        let paused = if assignment.is_none() { Some(PauseReason::Starting) } else { hold };
+        Self { assignment, fresh: true, seek: false, valve: Valve::default(), paused }
     }
 }
 
@@ -80,6 +82,7 @@ impl Holdings {
             origin,
             books,
             rule,
+            hold: Mutex::default(),
             slots: Mutex::default(),
             joined: AtomicBool::new(false),
             untidy: AtomicBool::new(false),
@@ -89,6 +92,11 @@ impl Holdings {
 
     pub(super) fn slots(&self) -> MutexGuard<'_, BTreeMap<i32, Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets why nothing at all may flow.
+    pub(super) fn hold(&self, reason: Option<PauseReason>) {
+        *self.hold.lock().unwrap_or_else(PoisonError::into_inner) = reason;
     }
 
     /// Whether the group has answered with an assignment, be it empty.
@@ -139,6 +147,13 @@ impl Holdings {
         self.books.stats.rewinds.one();
         slot.assignment = Some(self.open(partition, Begin { offset, committed: None }));
         self.untidy.store(true, Relaxed);
+    }
+
+    /// Nothing begins any more.
+    pub(super) fn stop_all(&self) {
+        for assignment in self.assignments() {
+            assignment.stop();
+        }
     }
 
     /// Ends all assignments without a commit.
@@ -198,11 +213,17 @@ impl AssignmentListener for Holdings {
         // Given without having been taken: what was in work under the earlier assignment must not count in this one.
         end(&self.take(partitions));
         let begins = self.begins(control, partitions, self.books.drain_limit);
-        let mut assignments = Vec::new();
+        let hold = *self.hold.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut assignments, mut pause) = (Vec::new(), Vec::new());
         for &partition in partitions {
             let assignment = begins.get(&partition).map(|begin| self.open(partition, *begin));
             assignments.extend(assignment.clone());
-            self.slots().insert(partition, Slot::new(assignment));
+            let slot = Slot::new(assignment, hold);
+            pause.extend(slot.paused.map(|_| partition));
+            self.slots().insert(partition, slot);
+        }
+        if !pause.is_empty() {
+            control.pause(&pause);
         }
         // A start that was chosen is committed at once: a group that begins at the end would otherwise begin at a
         // later end after a crash, and skip what came between.
@@ -215,7 +236,9 @@ impl AssignmentListener for Holdings {
         let stats = &self.books.stats;
         let taken = self.take(partitions);
         stats.revocations.one();
-        taken.iter().for_each(|assignment| assignment.stop());
+        for assignment in &taken {
+            assignment.stop();
+        }
         if lost {
             stats.losses.one();
         } else {

@@ -22,7 +22,9 @@ impl Relation {
         match (here.topic == there.topic, same_cluster(&here.cluster, &there.cluster)) {
             (false, _) => Self::Rebound,
             (true, false) => Self::Moved,
-            (true, true) if here.cluster.same_client(&there.cluster) => Self::Same,
+            (true, true) if here.cluster.same_client(&there.cluster) && here.consumer == there.consumer => {
+                Self::Same
+            }
             (true, true) => Self::Reopen,
         }
     }
@@ -106,6 +108,14 @@ mod tests {
         assert_eq!(relation(route("a", Some("id-2"), "h:1")), Relation::Moved);
         assert_eq!(relation(route("b", None, "h:1")), Relation::Moved);
         assert_eq!(relation(route("a", None, "h:1")), Relation::Reopen);
+    }
+
+    #[test]
+    fn other_overrides_of_the_group_open_the_client_anew() {
+        let here = route("a", None, "h:1");
+        let mut there = GroupRoute::clone(&here);
+        there.consumer.insert("sessionTimeout".to_owned(), "10s".to_owned());
+        assert_eq!(Relation::of(&here, &there), Relation::Reopen);
     }
 
     #[test]

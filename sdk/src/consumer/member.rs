@@ -7,7 +7,6 @@ use std::{
 
 use tracing::{debug, info, warn};
 use zms_core::{
-    backoff::Backoff,
     flow::{Load, Marks},
     route::GroupRoute,
     tracker::Delivered,
@@ -20,6 +19,7 @@ use super::{
     holdings::{Holdings, Slot},
     inspect::PauseReason,
     lanes::{Item, Lanes},
+    pace::{Streak, Timer},
 };
 use crate::engine::port::{ConsumerClient, EngineError, FailureKind, Record, Start};
 
@@ -31,9 +31,6 @@ const FULL_POLL: Duration = Duration::from_millis(5);
 const QUESTION_LIMIT: Duration = Duration::from_secs(2);
 /// Between commits while a move to another cluster waits for them.
 const HURRIED_COMMIT: Duration = Duration::from_millis(200);
-/// After failed commits or unanswered questions; keeps a dead broker from holding the poll thread all the time.
-const AGAIN: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(10));
-
 /// What a member is to do with its partitions now.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Wish {
@@ -43,10 +40,6 @@ pub(super) struct Wish {
     pub(super) suspended: bool,
     /// Others wait for what this member commits: commit often.
     pub(super) hurry: bool,
-}
-
-impl Wish {
-    const LEAVE: Self = Self { leaving: true, suspended: false, hurry: false };
 }
 
 /// The limits that a member keeps.
@@ -113,6 +106,7 @@ impl Member {
         let load = self.holdings.books.gauge.load();
         let marks = Marks::new(self.limits.buffer, self.holdings.slots().len());
         let batch = marks.batch(load, self.typical, self.limits.batch);
+        self.holdings.hold(wish.hold(!marks.has_room(load)));
         let polled = self.client.poll(self.poll_limit, batch, &mut self.records);
         self.dispatch();
         self.note(polled)?;
@@ -126,13 +120,12 @@ impl Member {
         Ok(())
     }
 
-    /// Stops fetching and skips what is queued; what runs may end until `deadline`, and what is done is committed.
-    /// Polls on meanwhile, so that the group does not take the member for dead. How many handlers were left running.
+    /// Stops fetching and skips what is queued; what runs may end until `deadline`. Polls on meanwhile, so that the group does not take the member for dead. How many handlers were left running.
     pub(super) fn wind_up(&mut self, deadline: impl Fn() -> Instant) -> usize {
         let running = |assignments: &[Arc<Assignment>]| {
             assignments.iter().map(|a| a.book().tracker.running()).sum::<usize>()
         };
-        self.holdings.assignments().iter().for_each(|assignment| assignment.stop());
+        self.holdings.stop_all();
         self.regulate(Wish::LEAVE);
         self.poll_limit = FULL_POLL;
         while running(&self.holdings.assignments()) > 0 && Instant::now() < deadline() {
@@ -140,21 +133,24 @@ impl Member {
                 break;
             }
             // What was given meanwhile is not begun either.
-            self.holdings.assignments().iter().for_each(|assignment| assignment.stop());
+            self.holdings.stop_all();
         }
+        running(&self.holdings.assignments())
+    }
+
+    /// Commits what is done, for the last time.
+    pub(super) fn last_commit(&self) {
         let assignments = self.holdings.assignments();
         if let Err(error) = commit_due(&*self.client, &assignments, &self.holdings.books.stats) {
             warn!(group = %self.route.group, cluster = %self.route.cluster.name, %error,
                   "last commit failed; what was done since the one before will be handled again");
         }
-        let left = running(&assignments);
-        self.holdings.abandon();
-        self.holdings.books.stats.dropped.add(self.lanes.purge());
-        left
     }
 
-    /// Takes the member apart.
+    /// Takes the member apart. What still runs completes too late.
     pub(super) fn into_parts(self) -> (Box<dyn ConsumerClient>, Lanes) {
+        self.holdings.abandon();
+        self.holdings.books.stats.dropped.add(self.lanes.purge());
         (self.client, self.lanes)
     }
 
@@ -227,11 +223,11 @@ impl Member {
         self.move_back();
         let mut slots = self.holdings.slots();
         let marks = Marks::new(self.limits.buffer, slots.len());
-        let full = !marks.has_room(self.holdings.books.gauge.load());
+        let hold = wish.hold(!marks.has_room(self.holdings.books.gauge.load()));
         let (mut pause, mut resume) = (Vec::new(), Vec::new());
         let mut waits_for_lanes = wish.leaving;
         for (&partition, slot) in slots.iter_mut() {
-            let reason = slot.reason(wish, full, marks);
+            let reason = slot.reason(hold, marks);
             waits_for_lanes |= matches!(reason, Some(PauseReason::BufferFull | PauseReason::ShareFull));
             match (slot.paused, reason) {
                 (None, Some(_)) => pause.push(partition),
@@ -286,25 +282,39 @@ impl Member {
         let result = commit_due(&*self.client, &self.holdings.assignments(), &self.holdings.books.stats);
         let now = Instant::now();
         match result {
-            Ok(()) if wish.hurry => {
-                self.commits.succeed(now + self.limits.commit_interval.min(HURRIED_COMMIT))
-            }
-            Ok(()) => self.commits.succeed(now + self.limits.commit_interval),
+            Ok(()) => self.commits.succeed(now + self.commit_interval(wish)),
             Err(_) => self.commits.fail(now),
+        }
+    }
+
+    fn commit_interval(&self, wish: Wish) -> Duration {
+        let usual = self.limits.commit_interval;
+        if wish.hurry { usual.min(HURRIED_COMMIT) } else { usual }
+    }
+}
+
+impl Wish {
+    const LEAVE: Self = Self { leaving: true, suspended: false, hurry: false };
+
+    /// Why nothing at all may flow.
+    fn hold(self, full: bool) -> Option<PauseReason> {
+        match () {
+            () if self.leaving => Some(PauseReason::Leaving),
+            () if self.suspended => Some(PauseReason::Suspended),
+            () if full => Some(PauseReason::BufferFull),
+            () => None,
         }
     }
 }
 
 impl Slot {
     /// Why the partition must not flow.
-    fn reason(&mut self, wish: Wish, full: bool, marks: Marks) -> Option<PauseReason> {
+    fn reason(&mut self, hold: Option<PauseReason>, marks: Marks) -> Option<PauseReason> {
         let load = self.assignment.as_ref().map(|assignment| assignment.book().tracker.load());
         let open = self.valve.update(load.unwrap_or_default(), marks.high());
         match () {
-            () if wish.leaving => Some(PauseReason::Leaving),
             () if load.is_none() || self.seek => Some(PauseReason::Starting),
-            () if wish.suspended => Some(PauseReason::Suspended),
-            () if full => Some(PauseReason::BufferFull),
+            () if hold.is_some() => hold,
             () if !open => Some(PauseReason::ShareFull),
             () => None,
         }
@@ -342,63 +352,4 @@ fn deliver(
     // Before the lanes see them: an item must not give back what was not taken yet.
     holdings.books.gauge.take(taken);
     dropped
-}
-
-/// When something is to be done next; later after failures.
-struct Timer {
-    at: Instant,
-    failures: u32,
-}
-
-impl Timer {
-    fn new(at: Instant) -> Self {
-        Self { at, failures: 0 }
-    }
-
-    fn is_due(&self, now: Instant) -> bool {
-        now >= self.at
-    }
-
-    fn not_later_than(&mut self, at: Instant) {
-        if self.failures == 0 {
-            self.at = self.at.min(at);
-        }
-    }
-
-    fn succeed(&mut self, next: Instant) {
-        *self = Self::new(next);
-    }
-
-    fn fail(&mut self, now: Instant) {
-        self.failures = self.failures.saturating_add(1);
-        self.at = now + AGAIN.delay(self.failures, u64::MAX);
-    }
-}
-
-/// Errors in a row.
-#[derive(Default)]
-struct Streak {
-    error: Option<EngineError>,
-    count: u64,
-    last: Option<Instant>,
-}
-
-impl Streak {
-    /// A client reports an outage every few seconds, not with every poll. Without a report for this long it is over.
-    const QUIET: Duration = Duration::from_secs(10);
-
-    /// Counts an error; whether it begins a streak.
-    fn begins_with(&mut self, error: &EngineError) -> bool {
-        let begins = self.error.is_none();
-        self.error = Some(error.clone());
-        self.count += 1;
-        self.last = Some(Instant::now());
-        begins
-    }
-
-    fn end_if_quiet(&mut self) -> Option<(EngineError, u64)> {
-        self.last.filter(|last| last.elapsed() >= Self::QUIET)?;
-        let ended = std::mem::take(self);
-        Some((ended.error?, ended.count))
-    }
 }

@@ -24,6 +24,8 @@ mod member;
 mod opening;
 mod options;
 mod outcome;
+mod overrides;
+mod pace;
 mod retry;
 mod start;
 mod stats;

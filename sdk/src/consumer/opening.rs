@@ -9,7 +9,8 @@ use std::{
 use zms_core::{backoff::Backoff, route::GroupRoute};
 
 use super::{
-    context::Context, delivery::Origin, holdings::Holdings, lanes::Lanes, options::Options, start::Rule,
+    context::Context, delivery::Origin, holdings::Holdings, lanes::Lanes, options::Options,
+    overrides::properties, start::Rule,
 };
 use crate::engine::port::{ConsumerClient, ConsumerSpec, Engine};
 
@@ -68,7 +69,7 @@ impl Away {
             client_id: options.client_id.clone(),
             group: route.group.clone(),
             topic: route.topic.clone(),
-            properties: options.properties.clone(),
+            properties: properties(&route.consumer, &options.properties)?,
         };
         let listener = Arc::clone(&holdings);
         let client = engine.open_consumer(&spec, listener).map_err(|error| error.to_string())?;

@@ -27,8 +27,8 @@ impl Deadline {
         // Far enough for ever, near enough for a clock.
         let limit = limit.min(Duration::from_secs(365 * 24 * 60 * 60));
         let reserve = (limit / 4).min(Duration::from_secs(2));
-        let end = Instant::now() + limit;
-        Self { end, handlers: end - reserve }
+        let now = Instant::now();
+        Self { end: now + limit, handlers: now + limit.saturating_sub(reserve) }
     }
 }
 

@@ -27,7 +27,9 @@ pub struct Subscriber {
 impl Subscriber {
     /// Prepares a subscription of `group`. It follows `route`; when its sender is gone, the last route stands.
     pub fn new(group: GroupName, engine: Arc<dyn Engine>, route: watch::Receiver<Arc<GroupRoute>>) -> Self {
-        Self::pending(Pending::new(async { Ok(Enrolment { group, engine, route, membership: Box::new(()) }) }))
+        Self::pending(Pending::new(async {
+            Ok(Enrolment { group, engine, route, membership: Box::new(()) })
+        }))
     }
 
     /// Prepares a subscription of a group that has to be resolved first.
@@ -133,7 +135,9 @@ impl Subscriber {
         let enrolment = self.pending.resolve().await?;
         let runtime = tokio::runtime::Handle::try_current()
             .map_err(|_| SubscribeError::NoRuntime { group: enrolment.group.clone() })?;
-        begin(enrolment, self.options, |conduct, _| Box::new(Tasks { runtime, handler: Arc::new(handler), conduct }))
+        begin(enrolment, self.options, |conduct, _| {
+            Box::new(Tasks { runtime, handler: Arc::new(handler), conduct })
+        })
     }
 
     /// Begins, with a handler that blocks; each worker is a thread. Otherwise as [`handle`](Self::handle).
@@ -146,7 +150,9 @@ impl Subscriber {
         O: IntoOutcome + 'static,
     {
         let enrolment = self.pending.resolve().await?;
-        begin(enrolment, self.options, |conduct, name| Box::new(Threads { name, handler: Arc::new(handler), conduct }))
+        begin(enrolment, self.options, |conduct, name| {
+            Box::new(Threads { name, handler: Arc::new(handler), conduct })
+        })
     }
 }
 
@@ -163,8 +169,7 @@ fn begin(
         return Err(SubscribeError::Broadcast { group });
     }
     let stats = Arc::new(Stats::default());
-    let runner =
-        runner(Arc::new(Conduct::new(options.retry, Arc::clone(&stats))), format!("zms-{group}"));
+    let runner = runner(Arc::new(Conduct::new(options.retry, Arc::clone(&stats))), format!("zms-{group}"));
     let books = Books {
         stats,
         gauge: Arc::new(Gauge::default()),

@@ -56,7 +56,7 @@ pub enum SendError {
         topic: TopicName,
         /// The cluster that it is on, where known.
         cluster: Option<ClusterName>,
-        /// Bytes of the message, with what is counted for each message beside its data.
+        /// Bytes of the message, as they count against the limit.
         size: usize,
         /// The limit: `message.max.bytes`, or a topic's share of the send buffer.
         limit: usize,

@@ -7,7 +7,9 @@
 mod buffer;
 mod clients;
 mod error;
+mod fit;
 mod handle;
+mod holding;
 mod map;
 mod options;
 mod producers;

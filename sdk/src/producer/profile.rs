@@ -2,6 +2,10 @@
 
 use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
+use zms_core::property::parse_duration;
+
+use super::fit::{Numbers, check_idempotence};
+
 /// What sending is tuned for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -56,7 +60,7 @@ pub enum ProducerConfigError {
 }
 
 /// Properties of a producer client, checked. Equal settings on one cluster share a client.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) properties: Vec<(String, String)>,
     pub(super) linger: Duration,
@@ -66,10 +70,32 @@ pub(super) struct Settings {
 }
 
 /// The settings as asked for: a profile, and properties by librdkafka's names that win over it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Wish {
     pub(super) profile: Profile,
     pub(super) properties: BTreeMap<String, String>,
+}
+
+impl fmt::Debug for Settings {
+    /// Values of properties are left out: an application may have set a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("properties", &self.properties.iter().map(|(name, _)| name).collect::<Vec<_>>())
+            .field("linger", &self.linger)
+            .field("delivery_timeout", &self.delivery_timeout)
+            .field("max_message", &self.max_message)
+            .finish()
+    }
+}
+
+impl fmt::Debug for Wish {
+    /// Values of properties are left out: an application may have set a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wish")
+            .field("profile", &self.profile)
+            .field("properties", &self.properties.keys().collect::<Vec<_>>())
+            .finish()
+    }
 }
 
 impl FromStr for Profile {
@@ -232,119 +258,16 @@ fn canonical(name: &str) -> &str {
     }
 }
 
-/// The numbers that have to fit one another; times in milliseconds.
-struct Numbers {
-    linger: u64,
-    delivery: u64,
-    request: u64,
-    batch: u64,
-    max_message: u64,
-}
-
-impl Numbers {
-    fn read<'a>(value: impl Fn(&str) -> Option<&'a String>) -> Result<Self, ProducerConfigError> {
-        let number = |name: &str, default: u64| match value(name) {
-            None => Ok(default),
-            // librdkafka takes fractions of a millisecond for the linger.
-            Some(text) => text
-                .parse::<u64>()
-                .ok()
-                .or_else(|| text.split_once('.').and_then(|(whole, _)| whole.parse().ok()))
-                .ok_or_else(|| invalid(name, text, "a number")),
-        };
-        let max_message = number("message.max.bytes", 1_000_000)?;
-        Ok(Self {
-            linger: number("linger.ms", 5)?,
-            delivery: number("message.timeout.ms", 300_000)?,
-            request: number("request.timeout.ms", 30_000)?,
-            batch: number("batch.size", max_message.min(1_000_000))?,
-            max_message,
-        })
-    }
-
-    fn check(&self, share: usize) -> Result<(), ProducerConfigError> {
-        let ms = |value: u64| format!("{value} ms");
-        let bytes = |value: u64| format!("{value} bytes");
-        // librdkafka reads 0 as "no limit", but no send may stay unanswered for ever.
-        if self.delivery == 0 {
-            return Err(invalid("message.timeout.ms", "0", "at least 1 ms"));
-        }
-        if self.linger >= self.delivery {
-            return Err(conflict(
-                "messages would time out before they are sent; linger must be below the delivery timeout",
-                ("linger.ms", ms(self.linger)),
-                ("message.timeout.ms", ms(self.delivery)),
-            ));
-        }
-        if self.linger.saturating_add(self.request) > self.delivery {
-            return Err(conflict(
-                "not even one request fits; request timeout plus linger must not exceed the delivery timeout",
-                ("request.timeout.ms plus linger.ms", ms(self.request.saturating_add(self.linger))),
-                ("message.timeout.ms", ms(self.delivery)),
-            ));
-        }
-        if self.batch > self.max_message {
-            return Err(conflict(
-                "a full batch could not be sent; the batch must not exceed the largest message",
-                ("batch.size", bytes(self.batch)),
-                ("message.max.bytes", bytes(self.max_message)),
-            ));
-        }
-        let share = u64::try_from(share).unwrap_or(u64::MAX);
-        if self.max_message > share {
-            return Err(conflict(
-                "the largest message would never be admitted; raise the buffer",
-                ("message.max.bytes", bytes(self.max_message)),
-                ("a topic's share of the send buffer", bytes(share)),
-            ));
-        }
-        Ok(())
-    }
-}
-
-fn check_idempotence(properties: &BTreeMap<String, String>) -> Result<(), ProducerConfigError> {
-    let value = |name: &str| properties.get(name).map_or("", String::as_str);
-    if value("enable.idempotence") != "true" {
-        return Ok(());
-    }
-    let rule = "an idempotent producer needs it; use the profile custom to go without";
-    if !matches!(value("acks"), "all" | "-1") {
-        return Err(conflict(rule, ("acks", value("acks").to_owned()), ("needed", "all".to_owned())));
-    }
-    let in_flight = value("max.in.flight.requests.per.connection");
-    if !in_flight.is_empty() && !in_flight.parse().is_ok_and(|n: u32| (1..=5).contains(&n)) {
-        let left = ("max.in.flight.requests.per.connection", in_flight.to_owned());
-        return Err(conflict(rule, left, ("needed", "1 to 5".to_owned())));
-    }
-    Ok(())
-}
-
-fn invalid(name: &str, value: &str, expected: &'static str) -> ProducerConfigError {
+pub(super) fn invalid(name: &str, value: &str, expected: &'static str) -> ProducerConfigError {
     ProducerConfigError::Invalid { name: name.to_owned(), value: value.to_owned(), expected }
 }
 
-fn conflict(
+pub(super) fn conflict(
     rule: &'static str,
     (left, left_value): (&'static str, String),
     (right, right_value): (&'static str, String),
 ) -> ProducerConfigError {
     ProducerConfigError::Conflict { rule, left, left_value, right, right_value }
-}
-
-/// `20ms`, `5s`, `2m`, `1h`; a bare number is in milliseconds.
-fn parse_duration(text: &str) -> Option<Duration> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().ok()?;
-    let millis = match unit.trim() {
-        "" | "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return None,
-    };
-    number.checked_mul(millis).map(Duration::from_millis)
 }
 
 #[cfg(test)]

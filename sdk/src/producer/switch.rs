@@ -12,10 +12,11 @@ use tokio::time::{Instant, timeout_at};
 use zms_core::route::{TopicRoute, Traffic};
 
 use super::{
-    clients::{ClientKey, Lease},
+    clients::{ClientKey, Lease, NoClient},
+    holding::Why,
     profile::{ProducerConfigError, Settings},
     stats::Counters,
-    topic::{Active, Link, Topic, Why},
+    topic::{Active, Link, Topic},
 };
 
 /// What the one that changes a topic's route knows.
@@ -78,6 +79,8 @@ impl Topic {
         let key = ClientKey { cluster: route.cluster.clone(), properties: settings.properties.clone() };
         match self.core.clients.lease(key).await {
             Ok(lease) => self.change(turn, Active { route, settings, link: self.link(lease) }).await,
+            // Nothing is taken or held any more.
+            Err(NoClient::Closed) => {}
             Err(error) => self.unusable(&route, error.to_string()).await,
         }
     }

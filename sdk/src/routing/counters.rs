@@ -94,8 +94,6 @@ pub(crate) struct EntryInspection {
     pub(crate) entry: String,
     /// Where it leads, and how that was learnt; `None` before the first adoption.
     pub(crate) route: Option<(ClusterName, Source)>,
-    /// The latest change of the registry that the route rests on.
-    pub(crate) changed: Option<i64>,
     /// Why it has no route yet, or why what was read last was not adopted.
     pub(crate) trouble: Option<String>,
 }

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use tokio::sync::{oneshot, watch};
 use zms_core::route::GroupRoute;
 
-use super::{chance::jittered, entry::Entry, reconcile::retry_delay, router::Router, subject::Subject};
+use super::{chance::random, entry::Entry, reconcile::RETRY, router::Router, subject::Subject};
 use crate::registry::port::RegistryError;
 
 /// The use of a topic. Dropping it leaves the registry in the background.
@@ -99,7 +99,7 @@ impl Router {
 async fn leave(router: Arc<Router>, entry: Arc<Entry>, tried: oneshot::Sender<()>) {
     let mut tried = Some(tried);
     let mut stop = router.stop.subscribe();
-    for attempt in 0.. {
+    for attempt in 1.. {
         let mut session = router.session.clone();
         let epoch = session.borrow_and_update().epoch;
         let mut registration = entry.registration.lock().await;
@@ -117,7 +117,7 @@ async fn leave(router: Arc<Router>, entry: Arc<Entry>, tried: oneshot::Sender<()
         drop(tried.take());
         tokio::select! {
             _ = session.changed() => {}
-            () = tokio::time::sleep(jittered(retry_delay(attempt))) => {}
+            () = tokio::time::sleep(RETRY.delay(attempt, random())) => {}
             _ = stop.wait_for(|stopped| *stopped) => return,
         }
     }

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Durat
 
 use futures_util::FutureExt;
 use zms_core::{
+    backoff::Backoff,
     name::TopicName,
     property::Dropped,
     route::{ChangeId, Source},
@@ -11,7 +12,7 @@ use zms_core::{
 
 use super::{
     adoption::{Adoption, Verdict},
-    chance::jittered,
+    chance::random,
     entry::Entry,
     refusal::{Complaint, Refusal},
     registration::{Registration, Standing},
@@ -33,7 +34,7 @@ enum Round {
 impl Router {
     /// The entry's task: ends when there is nothing to do, so that idle entries cost none.
     pub(super) async fn reconcile(self: Arc<Self>, entry: Arc<Entry>) {
-        let mut attempt = 0;
+        let mut attempt = 0_u32;
         while !entry.is_retired() {
             entry.begin();
             let again = match self.round(&entry).await {
@@ -42,8 +43,8 @@ impl Router {
                 Err(error) => self.failed(&entry, &error),
             };
             if again {
-                let delay = jittered(retry_delay(attempt));
                 attempt = attempt.saturating_add(1);
+                let delay = RETRY.delay(attempt, random());
                 let _elapsed_or_marked = tokio::time::timeout(delay, entry.marked()).await;
                 continue;
             }
@@ -229,7 +230,5 @@ fn bound_topic(entry: &Entry) -> Option<TopicName> {
     }
 }
 
-/// Grows from a twentieth of a second to ten seconds.
-pub(super) fn retry_delay(attempt: u32) -> Duration {
-    Duration::from_millis(50).saturating_mul(1 << attempt.min(8)).min(Duration::from_secs(10))
-}
+/// Between attempts at a registry that does not answer although it is connected.
+pub(super) const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));

@@ -133,10 +133,9 @@ impl Router {
             table.closed = true;
             std::mem::take(&mut table.entries)
         };
-        let work = async {
-            join_all(entries.into_values().map(|entry| self.retire(entry))).await;
-            self.snapshot.flush().await;
-        };
+        // Side by side: a registry that hangs must not cost the snapshot.
+        let leave = join_all(entries.into_values().map(|entry| self.retire(entry)));
+        let work = async { tokio::join!(leave, self.snapshot.flush()) };
         if tokio::time::timeout(limit, work).await.is_err() {
             tracing::warn!(
                 ?limit,
@@ -298,7 +297,6 @@ fn inspect_entry(entry: &Entry) -> EntryInspection {
     EntryInspection {
         entry: entry.subject.to_string(),
         route: progress.route.as_ref().map(|route| (route.cluster().clone(), route.source())),
-        changed: progress.route.as_ref().map(|route| route.changed().0),
         trouble: refusal.or_else(|| progress.silence.clone()),
     }
 }

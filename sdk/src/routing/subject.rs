@@ -9,6 +9,7 @@ use std::{
 use tokio::sync::watch;
 use zms_core::{
     name::{GroupName, TopicName},
+    registration::Role,
     route::GroupRoute,
 };
 
@@ -55,6 +56,22 @@ impl Subject {
         match self {
             Self::Topic { topic, .. } => format!("/zms/topic/{topic}"),
             Self::Group { group, .. } => format!("/zms/consumergroup/{group}"),
+        }
+    }
+
+    /// Its name in the registry.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Topic { topic, .. } => topic.as_str(),
+            Self::Group { group, .. } => group.as_str(),
+        }
+    }
+
+    /// What its client does.
+    pub(super) fn role(&self) -> Role {
+        match self {
+            Self::Topic { .. } => Role::Producer,
+            Self::Group { .. } => Role::Member,
         }
     }
 

@@ -70,7 +70,9 @@ impl Sandbox {
         for name in names {
             let cluster = MockCluster::start(1)?;
             let bootstrap = cluster.bootstrap().to_owned();
-            admin.add_cluster(&ClusterName::new(name)?, Format::Json, |meta| meta.bootstrap = bootstrap).await?;
+            admin
+                .add_cluster(&ClusterName::new(name)?, Format::Json, |meta| meta.bootstrap = bootstrap)
+                .await?;
             clusters.insert(name.to_owned(), cluster);
         }
         Ok(Self { store, clusters, admin })
@@ -141,7 +143,9 @@ impl Sandbox {
     /// [`SandboxError::NoCluster`].
     pub fn cluster(&self, name: &str) -> Result<&MockCluster, SandboxError> {
         let known = || self.clusters.keys().cloned().collect();
-        self.clusters.get(name).ok_or_else(|| SandboxError::NoCluster { name: name.to_owned(), known: known() })
+        self.clusters
+            .get(name)
+            .ok_or_else(|| SandboxError::NoCluster { name: name.to_owned(), known: known() })
     }
 
     /// The registry, to break and to mend.

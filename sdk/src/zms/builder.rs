@@ -231,6 +231,7 @@ async fn open(source: Source, routing: &RoutingConfig) -> Result<SharedRegistry,
 
 fn program_name() -> String {
     let program = std::env::current_exe().ok();
-    let name = program.as_deref().and_then(|path| path.file_stem()).map(|name| name.to_string_lossy().into_owned());
+    let name =
+        program.as_deref().and_then(|path| path.file_stem()).map(|name| name.to_string_lossy().into_owned());
     name.unwrap_or_else(|| "zms".to_owned())
 }

@@ -4,8 +4,6 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use rustix::process::Signal;
-
 use super::super::error::{Attempting, ServiceError};
 use super::super::install;
 use super::super::port::PortLease;
@@ -96,12 +94,12 @@ impl Broker {
         self.jvm.stop()
     }
 
-    /// Freezes the process (SIGSTOP): connections stay open and nothing answers.
+    /// Freezes the process (SIGSTOP) before it returns: connections stay open and nothing answers.
     ///
     /// # Errors
     /// When it is not running.
     pub fn pause(&self) -> Result<(), ServiceError> {
-        self.jvm.signal(Signal::STOP)
+        self.jvm.pause()
     }
 
     /// Lets a frozen process go on (SIGCONT).
@@ -109,7 +107,7 @@ impl Broker {
     /// # Errors
     /// When it is not running.
     pub fn resume(&self) -> Result<(), ServiceError> {
-        self.jvm.signal(Signal::CONT)
+        self.jvm.resume()
     }
 
     /// Starts the process again on the same ports with the same data, and waits until it serves. A running one goes

@@ -3,7 +3,10 @@ use std::sync::atomic::Ordering;
 use tokio::time::Instant;
 
 use super::*;
-use crate::producer::SendOutcome;
+use crate::{
+    engine::port::FailureKind,
+    producer::{SendOutcome, tests::fake::failure},
+};
 
 #[tokio::test(start_paused = true)]
 async fn closing_ends_senders_that_wait_for_room_at_once() {
@@ -31,6 +34,24 @@ async fn closing_ends_senders_that_wait_for_room_at_once() {
     bench.producers.close(Duration::from_secs(1)).await;
     assert_eq!(bench.engine.cluster("a").closed(), 1);
     assert_eq!(producer.in_flight(), 0);
+    bench.assert_everything_returned();
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_also_ends_senders_that_wait_behind_other_topics() {
+    let bench = Bench::with(ProducerOptions::new().buffer(4_000_000));
+    for topic in ["first", "second"] {
+        let producer = bench.producer(topic, "a").await;
+        bench.adopt(held(topic, "a")).await;
+        producer.send_oneway(Message::new(vec![0; 1_900_000]));
+    }
+    let waits = send(&bench.producer("third", "a").await, &"x".repeat(900_000));
+    until(|| bench.producers.stats().waiting == 1).await;
+    let producers = bench.producers.clone();
+    let closing = tokio::spawn(async move { producers.close(Duration::from_secs(8)).await });
+    let result = within(Duration::from_secs(1), waits).await.unwrap();
+    assert!(matches!(result, Err(SendError::Closed { .. })) && !closing.is_finished());
+    closing.await.unwrap();
     bench.assert_everything_returned();
 }
 
@@ -65,6 +86,25 @@ async fn held_sends_go_out_if_their_route_opens_while_closing() {
     bench.adopt(route("orders", "b")).await;
     assert_eq!(closing.await.unwrap(), 0);
     assert_eq!(waits.await.unwrap().unwrap().cluster.as_str(), "b");
+    assert!(producer.topic.gate.is_held(), "nothing gets past a closed topic");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_send_whose_client_fails_while_closing_ends_all_the_same() {
+    let bench = Bench::new();
+    let producer = bench.producer("orders", "a").await;
+    bench.adopt(held("orders", "a")).await;
+    let waits = start(&bench, &producer, "1").await;
+    let producers = bench.producers.clone();
+    let closing = tokio::spawn(async move { producers.close(Duration::from_secs(8)).await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    bench.engine.cluster("a").refusals.lock().unwrap().push_back(failure(FailureKind::Purged, "closing"));
+    bench.adopt(route("orders", "a")).await;
+    closing.await.unwrap();
+    let error = within(Duration::from_secs(1), waits).await.unwrap().unwrap_err();
+    assert!(matches!(error, SendError::Closed { .. }), "{error}");
+    assert_eq!(error.into_message(), Some(message("1")));
+    bench.assert_everything_returned();
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,9 +141,37 @@ async fn nothing_is_in_flight_once_a_topic_is_idle() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!idle.is_finished());
     bench.engine.pump();
-    idle.await.unwrap();
+    within(Duration::from_secs(1), idle).await.unwrap();
     assert_eq!(bench.producers.in_flight("orders"), 0);
     assert!(sent.await.unwrap().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_topic_can_be_waited_for_as_well() {
+    let bench = Bench::new();
+    let producer = bench.producer("orders", "a").await;
+    let sent = start(&bench, &producer, "1").await;
+    let producers = bench.producers.clone();
+    let idle = tokio::spawn(async move { producers.idle("orders").await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!idle.is_finished());
+    bench.engine.pump();
+    within(Duration::from_secs(1), idle).await.unwrap();
+    assert!(sent.await.unwrap().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_close_at_the_same_time() {
+    let bench = Bench::new();
+    let clusters: Vec<_> = (0..5).map(|n| format!("cluster-{n}")).collect();
+    for cluster in &clusters {
+        bench.producer(&format!("on-{cluster}"), cluster).await;
+        bench.engine.cluster(cluster).close_with(&bench.engine.together, clusters.len());
+    }
+    bench.producers.close(Duration::from_secs(1)).await;
+    for cluster in &clusters {
+        assert!(bench.engine.cluster(cluster).met(), "{cluster} closed while the others waited");
+    }
 }
 
 #[tokio::test(start_paused = true)]

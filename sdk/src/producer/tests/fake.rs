@@ -2,8 +2,9 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    fmt,
     sync::{
-        Arc, Mutex, MutexGuard, Weak,
+        Arc, Condvar, Mutex, MutexGuard, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -32,11 +33,33 @@ pub(super) struct FakeEngine {
     /// What all clusters took, in one order.
     log: Arc<Mutex<Vec<Delivered>>>,
     pub(super) opened: AtomicUsize,
+    pub(super) together: Arc<Meeting>,
     /// Opening is refused with these words.
     pub(super) refuse_open: Mutex<Option<String>>,
 }
 
-#[derive(Debug)]
+/// Where threads wait for one another, with patience.
+#[derive(Debug, Default)]
+pub(super) struct Meeting {
+    arrived: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Meeting {
+    /// Whether `count` threads came.
+    fn meet(&self, count: usize) -> bool {
+        let mut arrived = lock(&self.arrived);
+        *arrived += 1;
+        self.changed.notify_all();
+        let patience = Duration::from_secs(20);
+        let (_arrived, timeout) =
+            self.changed.wait_timeout_while(arrived, patience, |arrived| *arrived < count).unwrap();
+        !timeout.timed_out()
+    }
+}
+
+type Hook = Box<dyn FnOnce() + Send>;
+
 pub(super) struct FakeCluster {
     name: String,
     log: Arc<Mutex<Vec<Delivered>>>,
@@ -46,6 +69,11 @@ pub(super) struct FakeCluster {
     pub(super) refusals: Mutex<VecDeque<EngineError>>,
     clients: Mutex<Vec<Weak<FakeClient>>>,
     warmed: Mutex<Vec<String>>,
+    /// Runs inside the next hand-over, once the record is queued.
+    pub(super) on_produce: Mutex<Option<Hook>>,
+    /// Where closing waits, and for how many.
+    close_with: Mutex<Option<(Arc<Meeting>, usize)>>,
+    met: AtomicBool,
     pub(super) closed: AtomicUsize,
 }
 
@@ -53,6 +81,7 @@ pub(super) struct FakeCluster {
 pub(super) struct FakeClient {
     cluster: Arc<FakeCluster>,
     queue: Mutex<VecDeque<(TopicName, Message, Ticket)>>,
+    delivering: Mutex<()>,
     outstanding: AtomicUsize,
     closed: AtomicBool,
     fatal: Mutex<Option<EngineError>>,
@@ -73,6 +102,9 @@ impl FakeEngine {
                 refusals: Mutex::default(),
                 clients: Mutex::default(),
                 warmed: Mutex::default(),
+                on_produce: Mutex::default(),
+                close_with: Mutex::default(),
+                met: AtomicBool::new(false),
                 closed: AtomicUsize::new(0),
             })
         };
@@ -122,6 +154,14 @@ impl FakeCluster {
         }
     }
 
+    pub(super) fn close_with(&self, meeting: &Arc<Meeting>, count: usize) {
+        *lock(&self.close_with) = Some((meeting.clone(), count));
+    }
+
+    pub(super) fn met(&self) -> bool {
+        self.met.load(Ordering::SeqCst)
+    }
+
     pub(super) fn warmed(&self) -> Vec<String> {
         lock(&self.warmed).clone()
     }
@@ -135,8 +175,16 @@ impl FakeCluster {
     }
 }
 
+impl fmt::Debug for FakeCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
 impl FakeClient {
     fn deliver_all(&self) {
+        // One at a time: who takes a record out of the queue also logs it before the next is taken.
+        let _turn = lock(&self.delivering);
         while let Some((_, message, ticket)) = self.next() {
             let cluster = self.cluster.name.clone();
             let offset = {
@@ -169,6 +217,7 @@ impl Engine for FakeEngine {
         let client = Arc::new(FakeClient {
             cluster: cluster.clone(),
             queue: Mutex::default(),
+            delivering: Mutex::default(),
             outstanding: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             fatal: Mutex::default(),
@@ -207,6 +256,11 @@ impl ProducerClient for FakeClient {
         }
         self.outstanding.fetch_add(1, Ordering::SeqCst);
         queue.push_back((topic.clone(), message, ticket));
+        drop(queue);
+        let hook = lock(&self.cluster.on_produce).take();
+        if let Some(hook) = hook {
+            hook();
+        }
         Ok(())
     }
 
@@ -227,6 +281,10 @@ impl ProducerClient for FakeClient {
     }
 
     fn close(&self, _: Duration) -> usize {
+        let meeting = lock(&self.cluster.close_with).take();
+        if let Some((meeting, count)) = meeting {
+            self.cluster.met.store(meeting.meet(count), Ordering::SeqCst);
+        }
         let given_up: Vec<_> = {
             let mut queue = lock(&self.queue);
             if self.closed.swap(true, Ordering::SeqCst) {

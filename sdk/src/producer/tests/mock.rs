@@ -23,7 +23,9 @@ impl Pair {
     fn start(topics: &[&str], options: ProducerOptions) -> Self {
         let [a, b] = [(); 2].map(|()| {
             let cluster = MockCluster::start(1).unwrap();
-            topics.iter().for_each(|topic| cluster.create_topic(topic, 4).unwrap());
+            for topic in topics {
+                cluster.create_topic(topic, 4).unwrap();
+            }
             cluster
         });
         let producers = Producers::start(Arc::new(KafkaEngine::new()), options.build().unwrap());

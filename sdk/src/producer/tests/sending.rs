@@ -113,6 +113,13 @@ async fn errors_show_no_content_of_messages() {
     assert!(!format!("{error:?} {error}").contains("secret"));
 }
 
+#[test]
+fn configuration_shows_no_values_of_properties() {
+    let config = ProducerOptions::new().property("sasl.password", "hunter2").build().unwrap();
+    let shown = format!("{config:?}");
+    assert!(shown.contains("sasl.password") && !shown.contains("hunter2"), "{shown}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_full_buffer_makes_senders_wait_and_then_fail_with_the_numbers() {
     let bench = Bench::with(ProducerOptions::new().buffer(4_000_000));

@@ -1,4 +1,4 @@
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::time::Instant;
 
@@ -61,6 +61,65 @@ async fn sends_during_switches_all_end_well_and_in_order() {
     assert_eq!(acknowledged.values().sum::<usize>(), TASKS * EACH);
     let stats = bench.producers.stats();
     assert_eq!((stats.switches, stats.late_switches), (3, 0));
+    bench.assert_everything_returned();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn order_survives_holds_switches_and_failing_clients_in_any_mixture() {
+    let patient = ProducerOptions::new().switch_stall(Duration::from_secs(60));
+    let bench = Bench::with(patient);
+    let producer = bench.producer("orders", "a").await;
+    bench.pump_for_ever(Duration::from_millis(1));
+    let stop = Arc::new(AtomicBool::new(false));
+    let results = Arc::new(AtomicUsize::new(0));
+    let senders: Vec<_> = (0..4)
+        .map(|task: usize| {
+            let (producer, stop, results) = (producer.clone(), stop.clone(), results.clone());
+            tokio::spawn(async move {
+                let mut sent = 0_usize;
+                while !stop.load(Ordering::SeqCst) {
+                    let results = results.clone();
+                    let message = Message::new(sent.to_string()).key(task.to_string());
+                    let count = move |_| {
+                        results.fetch_add(1, Ordering::SeqCst);
+                    };
+                    producer.send_with(message, count).await;
+                    sent += 1;
+                    if sent.is_multiple_of(20) {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                }
+                sent
+            })
+        })
+        .collect();
+    for cluster in ["b", "a", "b"] {
+        let current = producer.cluster().unwrap();
+        bench.engine.cluster(current.as_str()).fail_clients();
+        bench.adopt(route("orders", cluster)).await;
+        bench.adopt(held("orders", cluster)).await;
+        until(|| bench.producers.stats().held > 0).await;
+        bench.adopt(route("orders", cluster)).await;
+        let before = bench.engine.log().len();
+        until(|| bench.engine.log().len() > before + 100).await;
+        bench.engine.cluster(cluster).fail_clients();
+        let replaced = bench.producers.stats().replaced_clients;
+        until(|| bench.producers.stats().replaced_clients > replaced).await;
+    }
+    stop.store(true, Ordering::SeqCst);
+    let mut sent = 0;
+    for sender in senders {
+        sent += sender.await.unwrap();
+    }
+    bench.producers.close(Duration::from_secs(10)).await;
+    assert_eq!(results.load(Ordering::SeqCst), sent, "one result each");
+    let mut last = BTreeMap::<Vec<u8>, usize>::new();
+    for record in bench.engine.log() {
+        let n: usize = std::str::from_utf8(record.message.payload().unwrap()).unwrap().parse().unwrap();
+        let before = last.insert(record.message.key_bytes().unwrap().to_vec(), n);
+        assert!(before < Some(n), "{before:?} before {n}");
+    }
+    assert_eq!(bench.producers.stats().late_switches, 0);
     bench.assert_everything_returned();
 }
 
@@ -174,6 +233,22 @@ async fn held_sends_go_out_in_order_and_before_new_ones() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_new_send_in_the_midst_of_the_release_goes_behind_the_held_ones() {
+    let bench = Bench::new();
+    let producer = bench.producer("orders", "a").await;
+    bench.adopt(held("orders", "a")).await;
+    for n in 0..3 {
+        drop(start(&bench, &producer, &n.to_string()).await);
+    }
+    let late = producer.clone();
+    let hook = move || late.send_oneway(message("new"));
+    *bench.engine.cluster("a").on_produce.lock().unwrap() = Some(Box::new(hook));
+    bench.adopt(route("orders", "a")).await;
+    bench.engine.pump();
+    assert_eq!(texts(&bench), ["0", "1", "2", "new"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_send_held_past_its_deadline_ends_as_not_sent_and_comes_back() {
     let bench = Bench::new();
     let producer = bench.producer("orders", "a").await;
@@ -250,6 +325,25 @@ async fn a_client_that_failed_for_good_is_replaced_and_no_caller_notices() {
     assert_eq!(bench.engine.opened(), 2);
     assert_eq!(bench.producers.stats().replaced_clients, 1);
     until(|| bench.engine.cluster("a").closed() == 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn held_sends_keep_their_order_when_the_client_fails_under_them() {
+    let bench = Bench::new();
+    let producer = bench.producer("orders", "a").await;
+    bench.adopt(held("orders", "a")).await;
+    let mut tasks = Vec::new();
+    for n in 0..10 {
+        tasks.push(start(&bench, &producer, &n.to_string()).await);
+    }
+    bench.engine.cluster("a").refusals.lock().unwrap().push_back(failure(FailureKind::Fatal, "fenced"));
+    bench.adopt(route("orders", "a")).await;
+    until(|| bench.engine.cluster("a").queued() == 10).await;
+    bench.engine.pump();
+    for task in tasks {
+        assert!(task.await.unwrap().is_ok());
+    }
+    assert_eq!(texts(&bench), (0..10).map(|n| n.to_string()).collect::<Vec<_>>());
 }
 
 #[tokio::test(start_paused = true)]

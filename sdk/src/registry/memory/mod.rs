@@ -1,9 +1,11 @@
 //! A registry in memory, with sessions and faults to order: for tests, the demo and sandboxes.
 
+mod store;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
@@ -11,13 +13,13 @@ use std::{
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use self::tree::{SessionId, Touched, Tree};
+use self::{
+    store::{ClientId, Store, unavailable},
+    tree::Touched,
+};
 use super::{
-    listeners::Listeners,
     path::check_path,
-    port::{
-        BoxFuture, ChangeListener, Node, Op, Registry, RegistryError, Session, SessionState, SharedRegistry,
-    },
+    port::{BoxFuture, ChangeListener, Node, Op, Registry, RegistryError, Session, SharedRegistry},
 };
 
 /// One client of a metadata store that lives in memory.
@@ -219,8 +221,6 @@ impl Registry for MemoryRegistry {
     }
 }
 
-type ClientId = u64;
-
 /// Ends its session when the last handle goes, as a connection that breaks for good does.
 struct Client {
     id: ClientId,
@@ -255,137 +255,7 @@ impl Drop for Client {
     }
 }
 
-/// All clients' state under one lock, so that what a test sees is one order of events.
-#[derive(Default)]
-struct Store {
-    tree: Tree,
-    clients: BTreeMap<ClientId, ClientState>,
-    last_client: ClientId,
-    last_session: SessionId,
-}
-
-struct ClientState {
-    /// 0: none.
-    session: SessionId,
-    armed: BTreeSet<String>,
-    listeners: Listeners,
-    faults: VecDeque<Fault>,
-    publish: watch::Sender<Session>,
-}
-
-impl Store {
-    fn join(&mut self, publish: watch::Sender<Session>) -> ClientId {
-        self.last_client += 1;
-        let state = ClientState {
-            session: 0,
-            armed: BTreeSet::new(),
-            listeners: Listeners::default(),
-            faults: VecDeque::new(),
-            publish,
-        };
-        self.clients.insert(self.last_client, state);
-        self.last_client
-    }
-
-    /// A handle's client is in the table until its `Drop`.
-    fn client(&mut self, id: ClientId) -> &mut ClientState {
-        self.clients.get_mut(&id).expect("a client leaves only when its last handle is dropped")
-    }
-
-    fn admit(&mut self, id: ClientId) -> Result<Option<Fault>, RegistryError> {
-        let client = self.client(id);
-        match client.publish.borrow().state {
-            SessionState::Connected => {}
-            SessionState::Disconnected => return Err(unavailable("disconnected")),
-            SessionState::Closed => return Err(RegistryError::Closed),
-        }
-        Ok(client.faults.pop_front())
-    }
-
-    fn read(&self, path: &str) -> Result<Option<Node>, RegistryError> {
-        check_path(path)?;
-        Ok(self.tree.get(path).map(|entry| entry.node.clone()))
-    }
-
-    fn disconnect(&mut self, id: ClientId) {
-        let client = self.client(id);
-        client.armed.clear();
-        client.publish.send_if_modified(|session| {
-            let connected = session.state == SessionState::Connected;
-            if connected {
-                session.state = SessionState::Disconnected;
-            }
-            connected
-        });
-    }
-
-    fn reconnect(&mut self, id: ClientId) {
-        let next = self.last_session + 1;
-        let client = self.client(id);
-        let needs_session = client.session == 0;
-        let connected = client.publish.send_if_modified(|session| {
-            let down = session.state == SessionState::Disconnected;
-            if down {
-                session.state = SessionState::Connected;
-                session.connection += 1;
-                session.epoch += u64::from(needs_session);
-            }
-            down
-        });
-        if connected && needs_session {
-            client.session = next;
-            self.last_session = next;
-        }
-    }
-
-    fn expire(&mut self, id: ClientId) -> Touched {
-        let client = self.client(id);
-        let session = std::mem::take(&mut client.session);
-        let was_connected = client.publish.borrow().state == SessionState::Connected;
-        self.disconnect(id);
-        if was_connected {
-            self.reconnect(id);
-        }
-        self.tree.end_session(session)
-    }
-
-    fn close(&mut self, id: ClientId) -> Touched {
-        let client = self.client(id);
-        client.armed.clear();
-        let session = std::mem::take(&mut client.session);
-        client.publish.send_if_modified(|session| {
-            let open = session.state != SessionState::Closed;
-            session.state = SessionState::Closed;
-            open
-        });
-        self.tree.end_session(session)
-    }
-
-    fn leave(&mut self, id: ClientId) -> Touched {
-        let touched = self.close(id);
-        self.clients.remove(&id);
-        touched
-    }
-
-    fn use_up_watches(&mut self, touched: &[String]) -> Vec<(String, Arc<dyn ChangeListener>)> {
-        let mut calls = Vec::new();
-        for path in touched {
-            for client in self.clients.values_mut() {
-                if client.armed.remove(path) {
-                    let live = client.listeners.live().into_iter();
-                    calls.extend(live.map(|listener| (path.clone(), listener)));
-                }
-            }
-        }
-        calls
-    }
-}
-
 /// A panic of one test thread must not hide the state from the others; every change is complete or not begun.
 fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
     store.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn unavailable(reason: &str) -> RegistryError {
-    RegistryError::Unavailable { reason: reason.to_owned() }
 }

@@ -1,5 +1,6 @@
 //! The client library's errors in the port's terms.
 
+use tracing::debug;
 use zookeeper_client::Error;
 
 use crate::registry::port::RegistryError;
@@ -18,6 +19,11 @@ pub(super) fn translate(path: &str, error: Error) -> RegistryError {
         }
         Error::ConnectionLoss | Error::SessionExpired | Error::SessionMoved | Error::ClientClosed => {
             unavailable(error.to_string())
+        }
+        // What a request gets whose connection was given up while it waited; the text is the library's own affair.
+        Error::UnexpectedError(text) => {
+            debug!(path, text, "request without an answer");
+            unavailable(Error::ConnectionLoss.to_string())
         }
         // Answers that only a connection in trouble gives: what became of the request is open.
         other => unavailable(format!("{path}: {other}")),

@@ -207,3 +207,14 @@ impl Registry for ZooKeeper {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn starting_outside_a_runtime_is_refused() {
+        let started = ZooKeeper::start(ZooKeeperOptions::new("localhost"));
+        assert!(matches!(started, Err(RegistryError::Invalid { .. })), "{started:?}");
+    }
+}

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use zms_core::registration::{RegistrationData, RegistrationName, Role};
+
 use super::support::{Operator, Sink, config, eventually, settle, topic};
 use crate::registry::port::Registry;
 
@@ -126,4 +128,22 @@ async fn a_connection_that_flaps_ends_in_the_newest_state() {
     sink.comes_to("b").await;
     operator.sees_children("/zms/topic/t", 1).await;
     eventually("a settled state", || router.inspect().entries[0].trouble.is_none()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn registrations_have_the_form_of_zms_and_say_what_the_client_does() {
+    let operator = Operator::with_clusters().await;
+    operator.topic_on("t", "a").await;
+    operator.topic_on("statistic_topic_producerinfo", "a").await;
+    let router = operator.client().router(config());
+    let _lease = router.topic(&topic("t"), Sink::new()).await.unwrap();
+    let statistics = topic("statistic_topic_producerinfo");
+    let _statistics = router.topic(&statistics, Sink::new()).await.unwrap();
+    let name = operator.children("/zms/topic/t").await.remove(0);
+    let parsed = RegistrationName::parse(&name);
+    assert_eq!((parsed.ip.as_str(), parsed.instance.as_str()), ("10.0.0.1", "tests"));
+    let node = operator.0.read(&format!("/zms/topic/t/{name}")).await.unwrap().unwrap();
+    let data = RegistrationData { proto: 0, role: Role::Producer };
+    assert_eq!(RegistrationData::parse(&node.data), Some(data));
+    assert!(operator.children("/zms/topic/statistic_topic_producerinfo").await.is_empty());
 }

@@ -32,15 +32,43 @@ async fn a_session_that_ends_while_reading_starts_the_reading_over() {
     let operator = Operator::with_clusters().await;
     operator.topic_on("t", "a").await;
     let client = operator.client();
-    client.expire_at("/zms/topic/t");
+    client.expire_at("/zms/cluster/a", "/zms/migration/t");
+    let router = client.router(config());
     let sink = Sink::new();
-    let _lease = client.router(config()).topic(&topic("t"), sink.clone()).await.unwrap();
+    let wanted = topic("t");
+    let (lease, ()) = tokio::join!(router.topic(&wanted, sink.clone()), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(sink.routes().is_empty(), "read under a registration that is gone");
+        client.release();
+    });
+    let _lease = lease.unwrap();
+    let order = [
+        "register /zms/topic/t",
+        "watch /zms/migration/t",
+        "watch /zms/topic/t",
+        "watch /zms/cluster/a",
+        "register /zms/topic/t",
+        "watch /zms/migration/t",
+        "watch /zms/topic/t",
+        "watch /zms/cluster/a",
+    ];
+    assert_eq!(client.calls()[..8], order);
+    assert_eq!(operator.children("/zms/topic/t").await.len(), 1);
+}
 
-    let calls = client.calls();
-    let last_registration = calls.iter().rposition(|call| call == "register /zms/topic/t").unwrap();
-    let first_record = calls.iter().position(|call| call == "watch /zms/migration/t").unwrap();
-    assert!(last_registration > first_record, "{calls:?}");
-    assert!(calls[last_registration..].contains(&"watch /zms/migration/t".to_owned()), "{calls:?}");
+#[tokio::test(start_paused = true)]
+async fn a_topic_that_appears_between_registration_and_reading_is_registered_before_it_is_used() {
+    let operator = Operator::with_clusters().await;
+    let client = operator.client();
+    client.stall("/zms/migration/t");
+    let router = client.router(config());
+    let wanted = topic("t");
+    let (lease, ()) = tokio::join!(router.topic(&wanted, Sink::new()), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        operator.topic_on("t", "a").await;
+        client.release();
+    });
+    let _lease = lease.unwrap();
     assert_eq!(operator.children("/zms/topic/t").await.len(), 1);
 }
 
@@ -172,9 +200,12 @@ async fn a_group_bound_anew_follows_the_record_of_its_new_topic_and_no_other() {
     let router = client.router(config());
     let mut lease = router.group(&group("g")).await.unwrap();
     lease.routes.borrow_and_update();
+    client.forget_calls();
     operator.put("/zms/consumergroup/g", "clusterName=b\nbindingTopic=u").await;
     lease.routes.changed().await.unwrap();
     assert_eq!(lease.routes.borrow_and_update().topic.as_str(), "u");
+    let order = ["watch /zms/migration/u", "watch /zms/consumergroup/g", "watch /zms/cluster/b"];
+    assert_eq!(client.calls()[2..], order);
 
     let move_of_u = r#"{"schema":1,"id":"m","phase":"prepare","round":0,"from":"a","to":"b"}"#;
     operator.put("/zms/migration/u", move_of_u).await;
@@ -184,6 +215,31 @@ async fn a_group_bound_anew_follows_the_record_of_its_new_topic_and_no_other() {
     operator.put("/zms/migration/t", move_of_u).await;
     settle().await;
     assert_eq!(client.calls(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_bound_anew_again_and_again_while_it_is_read_never_mixes_two_topics() {
+    let operator = Operator::with_clusters().await;
+    operator.put("/zms/consumergroup/g", "clusterName=b\nbindingTopic=t").await;
+    let move_of_u = r#"{"schema":1,"id":"m","phase":"prepare","round":0,"from":"a","to":"b"}"#;
+    operator.put("/zms/migration/u", move_of_u).await;
+    let client = operator.client();
+    client.stall("/zms/migration/t");
+    let router = client.router(config());
+    let wanted = group("g");
+    let (lease, ()) = tokio::join!(router.group(&wanted), async {
+        for (bound, stalled) in [("u", "/zms/migration/u"), ("v", "/zms/migration/v")] {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            operator.put("/zms/consumergroup/g", &format!("clusterName=b\nbindingTopic={bound}")).await;
+            client.release();
+            client.stall(stalled);
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(router.inspect().entries[0].route.is_none(), "the record of v was not read yet");
+        client.release();
+    });
+    let route = lease.unwrap().routes.borrow().clone();
+    assert_eq!((route.topic.as_str(), route.cluster.name.as_str()), ("v", "b"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -122,7 +122,7 @@ pub(super) struct Spoilt {
     calls: Mutex<Vec<String>>,
     stalled: Mutex<BTreeSet<String>>,
     answers: Mutex<BTreeMap<String, Result<Option<Node>, RegistryError>>>,
-    expire_at: Mutex<Option<String>>,
+    expire_at: Mutex<Option<(String, String)>>,
     refuse_registration: AtomicBool,
     lose_events: AtomicBool,
     released: Notify,
@@ -178,9 +178,9 @@ impl Spoilt {
         self.answers.lock().unwrap().clear();
     }
 
-    /// The session expires right before the next read of `path`.
-    pub(super) fn expire_at(&self, path: &str) {
-        *self.expire_at.lock().unwrap() = Some(path.to_owned());
+    /// The session expires right before the next read of `path`, and reads of `stalled` wait from then on.
+    pub(super) fn expire_at(&self, path: &str, stalled: &str) {
+        *self.expire_at.lock().unwrap() = Some((path.to_owned(), stalled.to_owned()));
     }
 
     pub(super) fn refuse_registration(&self, refuse: bool) {
@@ -208,8 +208,10 @@ impl Spoilt {
 
     async fn spoilt_read(&self, path: &str) -> Result<Option<Node>, RegistryError> {
         self.note("watch", path);
-        if self.expire_at.lock().unwrap().take_if(|at| at == path).is_some() {
+        let expired = self.expire_at.lock().unwrap().take_if(|(at, _)| at == path);
+        if let Some((_, stalled)) = expired {
             self.inner.expire_session();
+            self.stall(&stalled);
         }
         self.wait_while_stalled(path).await;
         tokio::task::yield_now().await;

@@ -1,0 +1,67 @@
+//! What the registry sets for a group's consumers.
+
+use std::collections::BTreeMap;
+
+use zms_core::property::parse_duration;
+
+/// The SDK's own names of durations in a group's node, and the properties that they stand for.
+const DURATIONS: [(&str, &str); 2] =
+    [("maxPollInterval", "max.poll.interval.ms"), ("sessionTimeout", "session.timeout.ms")];
+
+/// Properties to open a client with: the group's from the registry, then the subscription's own, which win.
+///
+/// A session shorter than librdkafka's default heartbeat (3 s) needs a shorter heartbeat too: Kafka's advice is a
+/// third of it.
+pub(super) fn properties(
+    group: &BTreeMap<String, String>,
+    own: &[(String, String)],
+) -> Result<Vec<(String, String)>, String> {
+    let mut properties = Vec::new();
+    for (name, value) in group {
+        let Some((_, property)) = DURATIONS.iter().find(|(known, _)| known == name) else {
+            properties.push((name.clone(), value.clone()));
+            continue;
+        };
+        let duration = parse_duration(value)
+            .ok_or_else(|| format!("{name}={value} in the group's node: expected a duration such as 30s"))?;
+        properties.push(((*property).to_owned(), duration.as_millis().to_string()));
+        if *property == "session.timeout.ms" && !group.contains_key("heartbeat.interval.ms") {
+            properties
+                .push(("heartbeat.interval.ms".to_owned(), (duration.as_millis() / 3).max(1).to_string()));
+        }
+    }
+    properties.extend_from_slice(own);
+    Ok(properties)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
+        entries.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn shown(properties: &[(String, String)]) -> String {
+        properties.iter().map(|(name, value)| format!("{name}={value} ")).collect()
+    }
+
+    #[test]
+    fn durations_become_librdkafkas_milliseconds() {
+        let group = map(&[("maxPollInterval", "2m"), ("sessionTimeout", "6s"), ("fetch.min.bytes", "7")]);
+        assert_eq!(
+            shown(&properties(&group, &[]).unwrap()),
+            "fetch.min.bytes=7 max.poll.interval.ms=120000 session.timeout.ms=6000 heartbeat.interval.ms=2000 "
+        );
+        assert!(
+            properties(&map(&[("sessionTimeout", "soon")]), &[]).unwrap_err().contains("sessionTimeout=soon")
+        );
+    }
+
+    #[test]
+    fn the_subscriptions_own_come_last_and_win() {
+        let own = [("fetch.min.bytes".to_owned(), "1".to_owned())];
+        let both = properties(&map(&[("fetch.min.bytes", "7")]), &own).unwrap();
+        assert_eq!(shown(&both), "fetch.min.bytes=7 fetch.min.bytes=1 ");
+    }
+}

@@ -1,0 +1,86 @@
+//! Brokers that fail.
+
+use std::time::{Duration, Instant};
+
+use zms_sdk::testing::{Api, BrokerError};
+
+use crate::rig::{Kafka, LIMIT, Log, until, until_committed};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commits_that_the_broker_refuses_are_made_good() {
+    let errors = [
+        BrokerError::IllegalGeneration,
+        BrokerError::RebalanceInProgress,
+        BrokerError::CoordinatorLoading,
+        BrokerError::UnknownMember,
+    ];
+    for error in errors {
+        let kafka = Kafka::start("a", 1);
+        kafka.fill(0, 5);
+        let log = Log::new();
+        let sub = log.subscribe(kafka.subscriber());
+        until_committed(&kafka, 1, 5).await;
+        kafka.mock.fail_requests(Api::OffsetCommit, &[error]);
+        kafka.fill(0, 15);
+        until_committed(&kafka, 1, 20).await;
+        assert_eq!(log.distinct(), 20, "{error:?}");
+        assert!(log.count() <= 35, "{error:?}: what is handled again is bounded");
+        sub.shutdown(LIMIT).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outage_passes_without_a_restart() {
+    let kafka = Kafka::start("a", 2);
+    (0..2).for_each(|p| kafka.fill(p, 5));
+    let log = Log::new();
+    let sub = log.subscribe(kafka.subscriber());
+    until_committed(&kafka, 2, 5).await;
+    kafka.mock.all_brokers_down().unwrap();
+    until("it is noticed", || sub.inspect().failure.is_some()).await;
+    kafka.mock.all_brokers_up().unwrap();
+    (0..2).for_each(|p| kafka.fill(p, 5));
+    until_committed(&kafka, 2, 10).await;
+    assert_eq!(log.distinct(), 20);
+    sub.shutdown(LIMIT).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_topic_that_appears_late_is_found() {
+    let kafka = Kafka::start("a", 1);
+    kafka.fill(0, 3);
+    kafka.mock.hide_topic(crate::rig::TOPIC).unwrap();
+    let log = Log::new();
+    let subscriber = kafka.subscriber().property("topic.metadata.refresh.interval.ms", "200");
+    let sub = log.subscribe(subscriber);
+    until("its absence is shown", || sub.inspect().failure.is_some()).await;
+    kafka.mock.show_topic(crate::rig::TOPIC).unwrap();
+    until("it is handled", || log.distinct() == 3).await;
+    sub.shutdown(LIMIT).await.unwrap();
+}
+
+/// One thread runs everything async here, so that a call that blocks it stops the ticks.
+#[tokio::test]
+async fn with_the_broker_down_neither_drop_nor_shutdown_blocks_the_runtime() {
+    let kafka = Kafka::start("a", 1);
+    kafka.fill(0, 5);
+    let log = Log::new();
+    let dropped = log.subscribe(kafka.subscriber());
+    let ended = Log::new().subscribe(kafka.subscriber());
+    until("all is handled", || log.distinct() == 5 || ended.inspect().counts.handled == 5).await;
+    let ticks = tokio::spawn(async {
+        let mut longest = Duration::ZERO;
+        for _ in 0..200 {
+            let before = Instant::now();
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            longest = longest.max(before.elapsed());
+        }
+        longest
+    });
+    kafka.mock.all_brokers_down().unwrap();
+    drop(dropped);
+    let before = Instant::now();
+    let _ = ended.shutdown(Duration::from_secs(1)).await;
+    assert!(before.elapsed() < Duration::from_secs(5));
+    assert!(ticks.await.unwrap() < Duration::from_secs(2), "the runtime was blocked");
+}
