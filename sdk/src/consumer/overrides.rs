@@ -43,7 +43,7 @@ mod tests {
     }
 
     fn shown(properties: &[(String, String)]) -> String {
-        properties.iter().map(|(name, value)| format!("{name}={value} ")).collect()
+        properties.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -51,7 +51,7 @@ mod tests {
         let group = map(&[("maxPollInterval", "2m"), ("sessionTimeout", "6s"), ("fetch.min.bytes", "7")]);
         assert_eq!(
             shown(&properties(&group, &[]).unwrap()),
-            "fetch.min.bytes=7 max.poll.interval.ms=120000 session.timeout.ms=6000 heartbeat.interval.ms=2000 "
+            "fetch.min.bytes=7 max.poll.interval.ms=120000 session.timeout.ms=6000 heartbeat.interval.ms=2000"
         );
         assert!(
             properties(&map(&[("sessionTimeout", "soon")]), &[]).unwrap_err().contains("sessionTimeout=soon")
@@ -62,6 +62,6 @@ mod tests {
     fn the_subscriptions_own_come_last_and_win() {
         let own = [("fetch.min.bytes".to_owned(), "1".to_owned())];
         let both = properties(&map(&[("fetch.min.bytes", "7")]), &own).unwrap();
-        assert_eq!(shown(&both), "fetch.min.bytes=7 fetch.min.bytes=1 ");
+        assert_eq!(shown(&both), "fetch.min.bytes=7 fetch.min.bytes=1");
     }
 }

@@ -93,6 +93,13 @@ impl Producer {
         }
     }
 
+    /// Waits until every message that this handle and its clones sent to the topic has its result, those held back
+    /// while the topic changes cluster included. Sends made meanwhile are waited for too. Each ends within its
+    /// delivery timeout, so this ends some time after the last send. Dropping the future changes nothing.
+    pub async fn flush(&self) {
+        self.topic.idle().await;
+    }
+
     /// The topic.
     pub fn topic(&self) -> &TopicName {
         &self.topic.name

@@ -72,6 +72,10 @@ enum Waiting {
 }
 
 impl Topic {
+    pub(super) fn holds_any(&self) -> bool {
+        !self.holding().queue.is_empty()
+    }
+
     /// Queues a message, or settles it if the topic takes none. It comes back when the topic has been opened meanwhile.
     pub(super) fn hold_back(self: &Arc<Self>, parcel: Parcel) -> Option<Parcel> {
         let deadline = parcel.claim.accepted + self.delivery_timeout();

@@ -65,20 +65,6 @@ impl Producers {
         self.topics.find(topic).map(Producer::new)
     }
 
-    /// Messages of a topic in flight, from before their route was read until their report.
-    pub(crate) fn in_flight(&self, topic: &str) -> usize {
-        self.topics.find(topic).map_or(0, |topic| topic.gate.in_flight())
-    }
-
-    /// Waits until nothing of a topic is in flight; it stays so only while the topic is held or closed.
-    ///
-    /// Dropping the future changes nothing.
-    pub(crate) async fn idle(&self, topic: &str) {
-        if let Some(topic) = self.topics.find(topic) {
-            topic.idle().await;
-        }
-    }
-
     /// Takes no more messages, sends held ones if their routes open in time, flushes all clients in parallel, and
     /// ends what is left. When it returns every send has its result; the number given up.
     ///

@@ -183,9 +183,9 @@ impl Topic {
         Ok(())
     }
 
-    /// Waits until nothing is in flight. Only a closed or held topic stays so.
+    /// Waits until nothing is in flight and nothing held.
     pub(super) async fn idle(&self) {
-        while self.gate.in_flight() > 0 {
+        while self.gate.in_flight() > 0 || self.holds_any() {
             // Reports are announced only while the gate holds; without that there is nothing but looking.
             let _either_way = timeout(IDLE_PACE, self.reports.notified()).await;
         }

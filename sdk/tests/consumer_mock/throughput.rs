@@ -15,8 +15,11 @@ async fn a_large_backlog_is_handled_whole() {
             .send((0..COUNT).map(|n| Message::new(vec![b'x'; 100]).partition(i32::try_from(n % 8).unwrap())));
         let before = Instant::now();
         let subscriber = kafka.subscriber().workers(4);
-        let begun =
-            if blocking { now(subscriber.handle_blocking(|_| ())) } else { now(subscriber.handle(|_| async {})) };
+        let begun = if blocking {
+            now(subscriber.handle_blocking(|_| ()))
+        } else {
+            now(subscriber.handle(|_| async {}))
+        };
         let sub = begun.unwrap();
         until("all is handled", || sub.inspect().counts.handled == COUNT).await;
         println!("{COUNT} messages, joining included: {:?}", before.elapsed());

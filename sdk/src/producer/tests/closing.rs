@@ -130,29 +130,29 @@ async fn a_topic_whose_route_comes_after_the_close_takes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_in_flight_once_a_topic_is_idle() {
+async fn a_flush_of_a_held_topic_waits_for_what_is_in_flight() {
     let bench = Bench::new();
     let producer = bench.producer("orders", "a").await;
     let sent = start(&bench, &producer, "1").await;
     bench.adopt(held("orders", "a")).await;
-    assert_eq!(bench.producers.in_flight("orders"), 1);
-    let producers = bench.producers.clone();
-    let idle = tokio::spawn(async move { producers.idle("orders").await });
+    assert_eq!(producer.in_flight(), 1);
+    let waiting = producer.clone();
+    let idle = tokio::spawn(async move { waiting.flush().await });
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!idle.is_finished());
     bench.engine.pump();
     within(Duration::from_secs(1), idle).await.unwrap();
-    assert_eq!(bench.producers.in_flight("orders"), 0);
+    assert_eq!(producer.in_flight(), 0);
     assert!(sent.await.unwrap().is_ok());
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_open_topic_can_be_waited_for_as_well() {
+async fn a_flush_waits_for_the_reports() {
     let bench = Bench::new();
     let producer = bench.producer("orders", "a").await;
     let sent = start(&bench, &producer, "1").await;
-    let producers = bench.producers.clone();
-    let idle = tokio::spawn(async move { producers.idle("orders").await });
+    let waiting = producer.clone();
+    let idle = tokio::spawn(async move { waiting.flush().await });
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!idle.is_finished());
     bench.engine.pump();

@@ -155,8 +155,9 @@ async fn twenty_topics_leave_a_dead_cluster_together_and_at_once() {
     }
     pair.a.all_brokers_down().unwrap();
     for name in &names {
-        stuck.push(send(&pair.producers.lookup(name).unwrap(), "stuck"));
-        until(|| pair.producers.in_flight(name) == 1).await;
+        let producer = pair.producers.lookup(name).unwrap();
+        stuck.push(send(&producer, "stuck"));
+        until(|| producer.in_flight() == 1).await;
     }
     let started = Instant::now();
     let sends = names.iter().map(|name| async {
