@@ -54,7 +54,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
     /// Messages of one measurement [default: as `list` shows].
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(2..))]
     messages: Option<u64>,
     /// Only this incumbent.
     #[arg(long)]
