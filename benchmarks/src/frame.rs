@@ -8,7 +8,6 @@ use crate::{
     job::Job,
     registry::Registry,
     report::{self, Comparison},
-    settings,
     stopwatch::Sample,
     works::{self, Incumbent, OURS, Work},
 };
@@ -42,7 +41,6 @@ fn selected(arguments: &BenchArgs) -> Result<Vec<(&'static Work, &'static Incumb
     let mut pairs = Vec::new();
     for work in works {
         work.messages(arguments.messages, arguments.mock)?;
-        work.measure(if arguments.aa { work.incumbents[0].name } else { OURS })?;
         let wanted =
             |incumbent: &&Incumbent| arguments.incumbent.as_ref().is_none_or(|name| name == incumbent.name);
         pairs.extend(work.incumbents.iter().filter(wanted).map(|incumbent| (work, incumbent)));
@@ -109,7 +107,7 @@ impl<'a> Bed<'a> {
         };
         job.topic = self.topic(work, &job)?;
         if let Some(registry) = &self.registry {
-            registry.add_group(&job.group, &job.topic, settings::for_cluster(job.mock))?;
+            registry.add_group(&job.group, &job.topic)?;
         }
         Ok(job)
     }

@@ -25,7 +25,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Measures the SDK side by side with raw rdkafka, on a cluster started for it.
 #[derive(Parser)]
-#[command(name = "bench", args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(name = "bench", args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -48,14 +48,13 @@ enum Command {
 /// What to measure, and how often.
 #[derive(Args)]
 pub(crate) struct BenchArgs {
-    /// A work of `list`, or `all`.
-    #[arg(required = true)]
+    /// A work of `list`, or `all`; without one, `list`.
     name: Option<String>,
     /// Counted runs of each side; one more comes first and is not counted.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
     /// Messages of one measurement [default: as `list` shows].
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(2..))]
     messages: Option<u64>,
     /// Only this incumbent.
     #[arg(long)]
@@ -83,8 +82,8 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
-        None => frame::run(&cli.bench),
-        Some(Command::List) => {
+        None if cli.bench.name.is_some() => frame::run(&cli.bench),
+        None | Some(Command::List) => {
             print!("{}", report::list(works::ALL));
             Ok(())
         }

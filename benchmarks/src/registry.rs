@@ -1,6 +1,6 @@
 //! The registry that our side asks: a real `ZooKeeper`, filled as an operator would fill it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use tokio::runtime::{Builder, Runtime};
 use zms_integration_tests::services::ZooKeeperServer;
@@ -10,7 +10,7 @@ use zms_sdk::{
     registry::{ZooKeeper, ZooKeeperOptions},
 };
 
-use crate::{Failure, settings::Settings};
+use crate::Failure;
 
 /// A running registry with one cluster. Ends with this value.
 pub(crate) struct Registry {
@@ -53,13 +53,9 @@ impl Registry {
     }
 
     /// Enters a group, bound to a topic.
-    pub(crate) fn add_group(&self, group: &str, topic: &str, consumer: Settings) -> Result<(), Failure> {
+    pub(crate) fn add_group(&self, group: &str, topic: &str) -> Result<(), Failure> {
         let (group, topic) = (GroupName::new(group)?, TopicName::new(topic)?);
-        let consumer: BTreeMap<String, String> =
-            consumer.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        self.runtime.block_on(
-            self.admin.add_group(&group, Format::Json, &topic, |entry| entry.consumer.clone_from(&consumer)),
-        )?;
+        self.runtime.block_on(self.admin.add_group(&group, Format::Json, &topic, |_| ()))?;
         Ok(())
     }
 }

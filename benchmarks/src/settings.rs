@@ -30,21 +30,20 @@ pub(crate) const PROMPT_PRODUCER: Settings = &[
     ("compression.type", "none"),
 ];
 
-/// Positions are stored as messages are handed out and committed every five seconds. A short back-off: with the
-/// default of a second, fetching stalls whenever a partition's queue was full.
-pub(crate) const CONSUMER: Settings = &[
-    ("auto.offset.reset", "earliest"),
-    ("partition.assignment.strategy", "cooperative-sticky"),
-    ("fetch.queue.backoff.ms", "10"),
-];
+/// The SDK's own, and a short back-off: with the default of a second, fetching stalls whenever a partition's queue was
+/// full.
+pub(crate) const CONSUMER: Settings =
+    &[("auto.offset.reset", "earliest"), ("partition.assignment.strategy", "cooperative-sticky"), BACK_OFF];
+
+const BACK_OFF: (&str, &str) = ("fetch.queue.backoff.ms", "10");
 
 /// The mock answers an empty fetch only after the whole wait, where a real broker answers as soon as there is a
 /// message.
-const MOCK_CONSUMER: Settings = &[("fetch.wait.max.ms", "5")];
+const FETCH_WAIT: (&str, &str) = ("fetch.wait.max.ms", "5");
 
-/// What the kind of cluster asks of consumers.
-pub(crate) fn for_cluster(mock: bool) -> Settings {
-    if mock { MOCK_CONSUMER } else { &[] }
+/// Settings of consumers that the SDK does not begin with.
+pub(crate) fn of_subscribers(mock: bool) -> Settings {
+    if mock { &[BACK_OFF, FETCH_WAIT] } else { &[BACK_OFF] }
 }
 
 /// The configuration of a producer.
@@ -56,7 +55,7 @@ pub(crate) fn producer(job: &Job, settings: Settings) -> ClientConfig {
 pub(crate) fn consumer(job: &Job) -> ClientConfig {
     let mut config = client(job, CONSUMER);
     config.set("group.id", &job.group);
-    set_all(&mut config, for_cluster(job.mock));
+    set_all(&mut config, of_subscribers(job.mock));
     config
 }
 

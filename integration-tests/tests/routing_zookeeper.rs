@@ -149,7 +149,7 @@ async fn a_topic_is_followed_through_deletions_and_new_creations() {
         comes_to(&mut topic, cluster).await;
         estate.registered_since(0).await;
     }
-    topic.release().await;
+    probe.close(LIMIT).await;
     assert!(estate.registrations().await.is_empty());
 }
 
@@ -211,10 +211,8 @@ async fn a_start_without_zookeeper_uses_the_snapshot_and_catches_up() {
     let earlier = estate.keeping(&snapshot);
     let topic = earlier.topic(&orders()).await.unwrap();
     let member = earlier.group(&group).await.unwrap();
-    topic.release().await;
-    member.release().await;
     earlier.close(LIMIT).await;
-    drop(earlier);
+    drop((topic, member, earlier));
 
     estate.server.kill();
     let probe = estate.keeping(&snapshot);

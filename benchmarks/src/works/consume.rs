@@ -2,13 +2,21 @@
 //!
 //! The clock runs from the first message to the last, so that joining the group is not measured.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use futures_util::StreamExt;
 use rdkafka::{
     Message,
     consumer::{BaseConsumer, Consumer, StreamConsumer},
 };
+use tokio::sync::mpsc;
+use zms_sdk::{Delivery, Outcome};
 
 use super::{Incumbent, Metric, Work};
 use crate::{
@@ -30,7 +38,7 @@ pub(super) const WORK: Work = Work {
     mock_limit: 300_000,
     settings: &[("consumer", settings::CONSUMER)],
     profile: "durable",
-    ours: None,
+    ours,
     incumbents: &[
         Incumbent {
             name: "base",
@@ -47,6 +55,45 @@ pub(super) const WORK: Work = Work {
     ],
 };
 
+fn ours(job: &Job) -> Result<Sample, Failure> {
+    super::runtime()?.block_on(async {
+        let zms = super::connect(job).await?;
+        let (measured, mut sample) = mpsc::channel(1);
+        let count = Arc::new(SharedCount::to(job.messages, measured));
+        let handler = move |delivery: Delivery| {
+            count.handled(delivery.payload().map(AsRef::as_ref));
+            std::future::ready(Outcome::Done)
+        };
+        let _subscription = super::subscriber(&zms, job).handle(handler).await?;
+        let sample = sample.recv().await.ok_or("the subscription ended")?;
+        zms.close(super::CLOSE_LIMIT).await?;
+        Ok(sample)
+    })
+}
+
+/// [`Count`] for handlers that run side by side.
+struct SharedCount {
+    messages: u64,
+    handled: AtomicU64,
+    watch: OnceLock<Stopwatch>,
+    measured: mpsc::Sender<Sample>,
+}
+
+impl SharedCount {
+    fn to(messages: u64, measured: mpsc::Sender<Sample>) -> Self {
+        Self { messages, handled: AtomicU64::new(0), watch: OnceLock::new(), measured }
+    }
+
+    fn handled(&self, payload: Option<&[u8]>) {
+        std::hint::black_box(payload);
+        let watch = self.watch.get_or_init(Stopwatch::start);
+        if self.handled.fetch_add(1, Ordering::Relaxed) + 1 == self.messages {
+            // There is room for the one measurement; more messages than expected are a later one's.
+            _ = self.measured.try_send(watch.stop(self.messages - 1));
+        }
+    }
+}
+
 fn base(job: &Job) -> Result<Sample, Failure> {
     let consumer: BaseConsumer = settings::consumer(job).create()?;
     consumer.subscribe(&[&job.topic])?;
@@ -61,8 +108,7 @@ fn base(job: &Job) -> Result<Sample, Failure> {
 }
 
 fn stream(job: &Job) -> Result<Sample, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
+    super::runtime()?.block_on(async {
         let consumer: StreamConsumer = settings::consumer(job).create()?;
         consumer.subscribe(&[&job.topic])?;
         let mut count = Count::to(job.messages);

@@ -7,7 +7,17 @@ mod produce;
 mod roundtrip;
 mod tally;
 
-use crate::{Failure, job::Job, settings::Settings, statistics::Goal, stopwatch::Sample};
+use std::time::Duration;
+
+use zms_sdk::{Subscriber, Zms};
+
+use crate::{
+    Failure,
+    job::Job,
+    settings::{self, Settings},
+    statistics::Goal,
+    stopwatch::Sample,
+};
 
 pub(crate) use fill::fill;
 
@@ -40,7 +50,7 @@ pub(crate) struct Work {
     pub(crate) settings: &'static [(&'static str, Settings)],
     /// The SDK's producer profile with these settings.
     pub(crate) profile: &'static str,
-    pub(crate) ours: Option<Measure>,
+    pub(crate) ours: Measure,
     pub(crate) incumbents: &'static [Incumbent],
 }
 
@@ -83,9 +93,7 @@ impl Work {
     /// How a side is measured.
     pub(crate) fn measure(&self, side: &str) -> Result<Measure, Failure> {
         if side == OURS {
-            return self.ours.ok_or_else(|| {
-                format!("{} has no side of ours yet; `--aa` measures the rest", self.name).into()
-            });
+            return Ok(self.ours);
         }
         let incumbent = self.incumbents.iter().find(|incumbent| incumbent.name == side);
         Ok(incumbent.ok_or_else(|| format!("{} has no incumbent {side}", self.name))?.measure)
@@ -103,6 +111,26 @@ impl Work {
             None => Ok(self.messages),
         }
     }
+}
+
+/// How long our side may take to stop, after the measurement.
+const CLOSE_LIMIT: Duration = Duration::from_secs(10);
+
+/// The runtime that `#[tokio::main]` makes, for either side.
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+}
+
+/// Our side's handle.
+async fn connect(job: &Job) -> Result<Zms, Failure> {
+    let registry = job.registry.as_deref().ok_or("our side needs a registry")?;
+    Ok(Zms::builder().zookeeper(registry).without_snapshot().connect().await?)
+}
+
+/// Our side's subscription.
+fn subscriber(zms: &Zms, job: &Job) -> Subscriber {
+    let settings = settings::of_subscribers(job.mock);
+    settings.iter().fold(zms.subscribe(&job.group), |with, (name, value)| with.property(*name, *value))
 }
 
 #[cfg(test)]

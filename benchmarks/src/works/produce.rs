@@ -10,6 +10,7 @@ use rdkafka::{
         ThreadedProducer,
     },
 };
+use zms_sdk::{Producer, Receipt, SendError};
 
 use super::{Incumbent, Metric, Work, payload, tally::Tally};
 use crate::{
@@ -30,7 +31,7 @@ pub(super) const WORK: Work = Work {
     mock_limit: u64::MAX,
     settings: &[("producer", settings::PRODUCER)],
     profile: "durable",
-    ours: None,
+    ours,
     incumbents: &[
         Incumbent {
             name: "threaded",
@@ -49,6 +50,37 @@ pub(super) const WORK: Work = Work {
 
 /// Messages sent before the clock starts, so that connections stand and metadata is there.
 const WARM_UP: u64 = 1000;
+
+fn ours(job: &Job) -> Result<Sample, Failure> {
+    super::runtime()?.block_on(async {
+        let zms = super::connect(job).await?;
+        let producer = zms.producer(&job.topic).await?;
+        hand_over(&producer, WARM_UP).await?;
+        let watch = Stopwatch::start();
+        hand_over(&producer, job.messages).await?;
+        let sample = watch.stop(job.messages);
+        zms.close(super::CLOSE_LIMIT).await?;
+        Ok(sample)
+    })
+}
+
+/// Every message is a value of its own, as the SDK's users make them: the copy and its allocation are ours to pay.
+async fn hand_over(producer: &Producer, messages: u64) -> Result<(), Failure> {
+    let tally = Arc::new(Tally::default());
+    tally.expect(messages);
+    let mut payload = payload::blank();
+    for number in 0..messages {
+        payload::number(&mut payload, number);
+        let tally = Arc::clone(&tally);
+        let callback = move |result: Result<Receipt, SendError>| match result {
+            Ok(_) => tally.acknowledged(),
+            Err(error) => tally.failed(error.to_string()),
+        };
+        producer.send_with(zms_sdk::Message::new(payload.to_vec()), callback).await;
+    }
+    // On the thread that sends, which has nothing else to do.
+    tally.wait()
+}
 
 fn threaded(job: &Job) -> Result<Sample, Failure> {
     let tally = Arc::new(Tally::default());
@@ -109,8 +141,7 @@ impl ProducerContext for Reports {
 const IN_FLIGHT: usize = 10_000;
 
 fn future(job: &Job) -> Result<Sample, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
+    super::runtime()?.block_on(async {
         let producer: FutureProducer = settings::producer(job, settings::PRODUCER).create()?;
         send_windowed(&producer, &job.topic, WARM_UP).await?;
         let watch = Stopwatch::start();

@@ -6,8 +6,10 @@ use futures_util::StreamExt;
 use rdkafka::{
     consumer::{Consumer, StreamConsumer},
     producer::{FutureProducer, FutureRecord},
+    util::Timeout,
 };
 use tokio::sync::mpsc;
+use zms_sdk::{Delivery, Message, Outcome};
 
 use super::{Incumbent, Metric, Work, payload};
 use crate::{
@@ -28,7 +30,7 @@ pub(super) const WORK: Work = Work {
     mock_limit: 2_000,
     settings: &[("producer", settings::PROMPT_PRODUCER), ("consumer", settings::CONSUMER)],
     profile: "latency",
-    ours: None,
+    ours,
     incumbents: &[Incumbent {
         name: "rdkafka",
         what: "rdkafka FutureProducer, and StreamConsumer in a task of its own",
@@ -40,19 +42,46 @@ pub(super) const WORK: Work = Work {
 /// Messages that go the way before the clock starts: the first one waits for the group to be joined.
 const WARM_UP: u64 = 100;
 
+fn ours(job: &Job) -> Result<Sample, Failure> {
+    super::runtime()?.block_on(async {
+        let zms = super::connect(job).await?;
+        let (report, mut handled) = mpsc::channel(1);
+        let on_delivery = move |delivery: Delivery| {
+            let arrived = Instant::now();
+            let report = report.clone();
+            async move {
+                drop(std::hint::black_box(delivery));
+                // Refused only once nobody measures any more.
+                _ = report.send(arrived).await;
+                Outcome::Done
+            }
+        };
+        let subscription = super::subscriber(&zms, job).handle(on_delivery).await?;
+        subscription.ready().await?;
+        let producer = zms.producer(&job.topic).await?;
+        let send = async |payload: &[u8]| {
+            producer.send(Message::new(payload.to_vec())).await?;
+            Ok(())
+        };
+        let sample = measured(job, send, &mut handled).await?;
+        zms.close(super::CLOSE_LIMIT).await?;
+        Ok(sample)
+    })
+}
+
 fn rdkafka(job: &Job) -> Result<Sample, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
+    super::runtime()?.block_on(async {
         let producer: FutureProducer = settings::producer(job, settings::PROMPT_PRODUCER).create()?;
         let consumer: StreamConsumer = settings::consumer(job).create()?;
         consumer.subscribe(&[&job.topic])?;
         let (report, mut handled) = mpsc::channel(1);
         let consuming = tokio::spawn(handle(consumer, report));
-        exchange(&producer, &job.topic, &mut handled, WARM_UP).await?;
-        let watch = Stopwatch::start();
-        let latencies = exchange(&producer, &job.topic, &mut handled, job.messages).await?;
-        let sample = watch.stop(job.messages).with_latencies(latencies);
-        drop(handled);
+        let send = async |payload: &[u8]| {
+            let record: FutureRecord<'_, (), [u8]> = FutureRecord::to(&job.topic).payload(payload);
+            producer.send(record, Timeout::Never).await.map_err(|(error, _)| error)?;
+            Ok(())
+        };
+        let sample = measured(job, send, &mut handled).await?;
         consuming.abort();
         Ok(sample)
     })
@@ -73,9 +102,21 @@ async fn handle(consumer: StreamConsumer, report: mpsc::Sender<Instant>) {
     }
 }
 
+async fn measured(
+    job: &Job,
+    send: impl AsyncFn(&[u8]) -> Result<(), Failure>,
+    handled: &mut mpsc::Receiver<Instant>,
+) -> Result<Sample, Failure> {
+    exchange(&send, handled, WARM_UP).await?;
+    let watch = Stopwatch::start();
+    let latencies = exchange(&send, handled, job.messages).await?;
+    Ok(watch.stop(job.messages).with_latencies(latencies))
+}
+
+/// Sends message after message, each when the one before it is acknowledged and handled; the time from each call to
+/// its handler.
 async fn exchange(
-    producer: &FutureProducer,
-    topic: &str,
+    send: &impl AsyncFn(&[u8]) -> Result<(), Failure>,
     handled: &mut mpsc::Receiver<Instant>,
     messages: u64,
 ) -> Result<Vec<Duration>, Failure> {
@@ -83,12 +124,10 @@ async fn exchange(
     let mut payload = payload::blank();
     for number in 0..messages {
         payload::number(&mut payload, number);
-        let record: FutureRecord<'_, (), [u8]> = FutureRecord::to(topic).payload(&payload);
-        let sent = Instant::now();
-        let delivery = producer.send_result(record).map_err(|(error, _)| error)?;
-        let arrived = handled.recv().await.ok_or("the consumer ended")?;
-        latencies.push(arrived.duration_since(sent));
-        delivery.await?.map_err(|(error, _)| error)?;
+        let called = Instant::now();
+        let (acknowledged, arrived) = tokio::join!(send(&payload), handled.recv());
+        acknowledged?;
+        latencies.push(arrived.ok_or("the consumer ended")?.duration_since(called));
     }
     Ok(latencies)
 }

@@ -99,7 +99,7 @@ impl Holdings {
         *self.hold.lock().unwrap_or_else(PoisonError::into_inner) = reason;
     }
 
-    /// Whether the group has answered with an assignment, be it empty.
+    /// Whether the group has answered with an assignment.
     pub(super) fn is_joined(&self) -> bool {
         self.joined.load(Relaxed)
     }
@@ -186,9 +186,13 @@ impl Holdings {
         Arc::new(Assignment::new(Arc::clone(&self.origin), partition, Arc::clone(&self.books.gauge), tracker))
     }
 
+    /// Takes partitions out, stopped already: once they are no longer shown, none of their queued work begins.
     fn take(&self, partitions: &[i32]) -> Vec<Arc<Assignment>> {
         let mut slots = self.slots();
-        partitions.iter().filter_map(|partition| slots.remove(partition)?.assignment).collect()
+        let held = partitions.iter().filter_map(|partition| slots.get(partition)?.assignment.clone());
+        let held: Vec<_> = held.inspect(|assignment| assignment.stop()).collect();
+        slots.retain(|partition, _| !partitions.contains(partition));
+        held
     }
 
     fn commit(&self, control: &dyn ConsumerControl, assignments: &[Arc<Assignment>]) {
@@ -210,6 +214,10 @@ impl Holdings {
 impl AssignmentListener for Holdings {
     fn assigned(&self, control: &dyn ConsumerControl, partitions: &[i32]) -> Vec<(i32, Start)> {
         self.books.stats.assignments.one();
+        if partitions.is_empty() {
+            self.joined.store(true, Relaxed);
+            return Vec::new();
+        }
         // Given without having been taken: what was in work under the earlier assignment must not count in this one.
         end(&self.take(partitions));
         let begins = self.begins(control, partitions, self.books.drain_limit);
@@ -236,9 +244,6 @@ impl AssignmentListener for Holdings {
         let stats = &self.books.stats;
         let taken = self.take(partitions);
         stats.revocations.one();
-        for assignment in &taken {
-            assignment.stop();
-        }
         if lost {
             stats.losses.one();
         } else {

@@ -12,7 +12,7 @@ use super::{Counts, Trouble};
 pub enum State {
     /// No client is open: the first one is being opened, or the last attempt failed and is repeated.
     Opening,
-    /// A client is open and waits for its first assignment.
+    /// A client is open and waits for its first partitions.
     Joining,
     /// Member of the group with an assignment.
     Running,

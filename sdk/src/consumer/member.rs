@@ -27,6 +27,8 @@ use crate::engine::port::{ConsumerClient, EngineError, FailureKind, Record, Star
 const IDLE_POLL: Duration = Duration::from_millis(100);
 /// How long a poll waits while a buffer is full: lanes that run dry wait for its end.
 const FULL_POLL: Duration = Duration::from_millis(5);
+/// Taken for the size of a message before any was seen, so that the first fetch of large ones stays small.
+const UNKNOWN_SIZE: usize = 64 << 10;
 /// Limit on questions to the broker between polls.
 const QUESTION_LIMIT: Duration = Duration::from_secs(2);
 /// Between commits while a move to another cluster waits for them.
@@ -84,7 +86,7 @@ impl Member {
             client,
             limits,
             records: Vec::new(),
-            typical: 1,
+            typical: UNKNOWN_SIZE,
             commits: Timer::new(now + limits.commit_interval),
             questions: Timer::new(now),
             polls: Streak::default(),

@@ -21,8 +21,9 @@ impl Subscription {
         Self { context, drop_limit }
     }
 
-    /// Waits until the group has answered with an assignment, which may be empty when the group has more members than
-    /// the topic has partitions. An unreachable cluster is waited for; put a timeout around it if that is too long.
+    /// Waits until the group has given this member its first partitions. A member beyond the number of partitions gets
+    /// none until another one leaves, and an unreachable cluster is waited for: put a timeout around it if that is too
+    /// long.
     ///
     /// Dropping the future changes nothing; it may be called again.
     ///

@@ -15,16 +15,17 @@ use crate::message::{Header, Message};
 
 /// Opens clients of one kind of broker. Blocking calls.
 pub trait Engine: Send + Sync + fmt::Debug + 'static {
-    /// Opens a producer. Does not wait for the cluster to be reachable.
+    /// Opens a producer. Does not wait for the cluster to be reachable, but for a short time when its identity is stated.
     ///
     /// # Errors
-    /// [`OpenError`] when the configuration is refused.
+    /// [`OpenError`] when the configuration is refused, or the cluster is not the one stated.
     fn open_producer(&self, spec: &ProducerSpec) -> Result<Arc<dyn ProducerClient>, OpenError>;
 
-    /// Opens a consumer that is a member of `spec.group`, subscribed to `spec.topic`. Does not wait for the cluster.
+    /// Opens a consumer that is a member of `spec.group`, subscribed to `spec.topic`. Waits as
+    /// [`open_producer`](Self::open_producer).
     ///
     /// # Errors
-    /// [`OpenError`] when the configuration is refused.
+    /// [`OpenError`] when the configuration is refused, or the cluster is not the one stated.
     fn open_consumer(
         &self,
         spec: &ConsumerSpec,
@@ -103,6 +104,18 @@ pub enum OpenError {
         cluster: String,
         /// The client library's words.
         reason: String,
+    },
+    /// The cluster says that it is another one than the registry states: an address was reused, or mistyped.
+    #[error(
+        "cluster {cluster}: the registry states Kafka cluster id {stated}, the brokers at its address say {found}; correct `bootstrap`, or the id with `zmsctl cluster set {cluster} --kafka-id {found}`"
+    )]
+    OtherCluster {
+        /// The cluster.
+        cluster: String,
+        /// The id that the registry states.
+        stated: String,
+        /// The id found.
+        found: String,
     },
     /// A `${env:…}` or `${file:…}` reference could not be resolved. The value is never shown.
     #[error("cluster {cluster}: property {property} refers to {reference}, which cannot be read")]
@@ -314,7 +327,7 @@ pub struct LogRange {
 
 /// Learns of assignments. Called inside [`ConsumerClient::poll`] and [`ConsumerClient::close`], on their thread.
 pub trait AssignmentListener: Send + Sync {
-    /// These partitions are given to this member; the answer tells where each starts. Partitions not answered for
+    /// These partitions are given to this member, none when the group has more members than partitions; the answer tells where each starts. Partitions not answered for
     /// start at their committed position, and without one as `auto.offset.reset` says. They are delivered from then on,
     /// whatever was paused in an earlier assignment, except those that are paused inside this call.
     fn assigned(&self, control: &dyn ConsumerControl, partitions: &[i32]) -> Vec<(i32, Start)>;

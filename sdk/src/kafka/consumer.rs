@@ -162,7 +162,7 @@ impl Membership {
     ) -> KafkaResult<()> {
         let control = Control::before_assignment(consumer, &self.topic);
         control.resume_now(partitions);
-        let starts = self.asked(partitions, || self.listener.assigned(&control, partitions));
+        let starts = self.asked(|| self.listener.assigned(&control, partitions));
         for (partition, start) in starts.unwrap_or_default() {
             if let Err(error) = list.set_partition_offset(&self.topic, partition, offset_of(start)) {
                 let text = format!("start {start:?} of {}/{partition} not taken: {error}", self.topic);
@@ -185,19 +185,18 @@ impl Membership {
     ) -> KafkaResult<()> {
         let control = Control::new(consumer, &self.topic);
         let lost = consumer.assignment_lost();
-        self.asked(partitions, || self.listener.revoked(&control, partitions, lost));
+        if !partitions.is_empty() {
+            self.asked(|| self.listener.revoked(&control, partitions, lost));
+        }
         match consumer.rebalance_protocol() {
             RebalanceProtocol::Cooperative => consumer.incremental_unassign(taken),
             RebalanceProtocol::Eager | RebalanceProtocol::None => consumer.unassign(),
         }
     }
 
-    /// Asks the listener, unless there is nothing to tell. A panic must not keep the rebalance from being answered: the
-    /// whole group would wait for this member.
-    fn asked<T>(&self, partitions: &[i32], ask: impl FnOnce() -> T) -> Option<T> {
-        if partitions.is_empty() {
-            return None;
-        }
+    /// Asks the listener. A panic must not keep the rebalance from being answered: the whole group would wait for this
+    /// member.
+    fn asked<T>(&self, ask: impl FnOnce() -> T) -> Option<T> {
         let answer = catch_unwind(AssertUnwindSafe(ask));
         if answer.is_err() {
             self.log.note("listener panicked", "the listener of assignments panicked");

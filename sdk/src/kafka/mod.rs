@@ -13,6 +13,7 @@ mod config;
 mod consumer;
 mod control;
 mod error;
+mod identity;
 mod log_range;
 mod logging;
 pub(crate) mod native;
@@ -45,6 +46,7 @@ impl KafkaEngine {
 
 impl Engine for KafkaEngine {
     fn open_producer(&self, spec: &ProducerSpec) -> Result<Arc<dyn ProducerClient>, OpenError> {
+        identity::check(&spec.cluster)?;
         Ok(Arc::new(producer::KafkaProducer::open(spec)?))
     }
 
@@ -53,6 +55,7 @@ impl Engine for KafkaEngine {
         spec: &ConsumerSpec,
         listener: Arc<dyn AssignmentListener>,
     ) -> Result<Box<dyn ConsumerClient>, OpenError> {
+        identity::check(&spec.cluster)?;
         Ok(Box::new(consumer::KafkaConsumer::open(spec, listener)?))
     }
 

@@ -36,27 +36,28 @@ pub(super) struct Counters {
 
 /// Counts since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct RoutingCounters {
+#[non_exhaustive]
+pub struct RoutingCounters {
     /// Routes pushed to producers and groups.
-    pub(crate) adoptions: u64,
+    pub adoptions: u64,
     /// Readings older than what was adopted; not followed.
-    pub(crate) stale_reads: u64,
+    pub stale_reads: u64,
     /// States of nodes that were not understood or not supported; the last good route stayed.
-    pub(crate) unreadable_nodes: u64,
+    pub unreadable_nodes: u64,
     /// Times that an entry in use, or the cluster it names, was found missing; the last good route stayed.
-    pub(crate) missing_in_use: u64,
+    pub missing_in_use: u64,
     /// Readings that the registry did not answer.
-    pub(crate) failed_reads: u64,
+    pub failed_reads: u64,
     /// Connections after the first.
-    pub(crate) reconnects: u64,
+    pub reconnects: u64,
     /// Slow periodic re-reads of everything.
-    pub(crate) rereads: u64,
+    pub rereads: u64,
     /// Registrations that the registry refused; traffic goes on without.
-    pub(crate) failed_registrations: u64,
+    pub failed_registrations: u64,
     /// Adoptions that ended in a panic of whoever adopts.
-    pub(crate) failed_adoptions: u64,
+    pub failed_adoptions: u64,
     /// Snapshots that could not be written.
-    pub(crate) failed_snapshots: u64,
+    pub failed_snapshots: u64,
 }
 
 impl Counters {

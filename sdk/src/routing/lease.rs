@@ -8,42 +8,32 @@ use zms_core::route::GroupRoute;
 use super::{chance::random, entry::Entry, reconcile::RETRY, router::Router, subject::Subject};
 use crate::registry::port::RegistryError;
 
-/// The use of a topic. Dropping it leaves the registry in the background.
+/// The use of a topic. Dropping it leaves the registry: the sink gets no further route, and the registration is
+/// removed in the background, or, while the registry is away, when it is back. Drop it with nothing in flight.
 #[derive(Debug)]
 pub(crate) struct TopicLease {
-    lease: Lease,
+    _lease: Lease,
 }
 
 impl TopicLease {
     pub(super) fn new(lease: Lease) -> Self {
-        Self { lease }
-    }
-
-    /// Leaves the registry: the sink gets no further route, and the registration is removed, now or, while the registry
-    /// is away, when it is back. Call it with nothing of the topic in flight. Goes on when the future is dropped.
-    pub(crate) async fn release(self) {
-        self.lease.release().await;
+        Self { _lease: lease }
     }
 }
 
-/// The use of a group. Dropping it leaves the registry in the background.
+/// The use of a group. Dropping it leaves the registry as with [`TopicLease`]; drop it with nothing in hand.
 #[derive(Debug)]
 pub(crate) struct GroupLease {
     /// The group's route, as a latest value.
     pub(crate) routes: watch::Receiver<Arc<GroupRoute>>,
-    lease: Lease,
+    _lease: Lease,
 }
 
 impl GroupLease {
     /// `None` when the group has no route yet.
     pub(super) fn new(lease: Lease) -> Option<Self> {
         let Subject::Group { routes, .. } = &lease.entry().subject else { return None };
-        Some(Self { routes: routes.get()?.subscribe(), lease })
-    }
-
-    /// As [`TopicLease::release`]; call it with nothing of the group in hand.
-    pub(crate) async fn release(self) {
-        self.lease.release().await;
+        Some(Self { routes: routes.get()?.subscribe(), _lease: lease })
     }
 }
 
@@ -60,10 +50,6 @@ impl Lease {
 
     pub(super) fn entry(&self) -> &Arc<Entry> {
         &self.entry
-    }
-
-    async fn release(self) {
-        self.router.retire(Arc::clone(&self.entry)).await;
     }
 }
 

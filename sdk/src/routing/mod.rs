@@ -27,6 +27,7 @@ mod work;
 
 pub(crate) use config::RoutingConfig;
 pub(crate) use counters::EntryInspection;
+pub use counters::RoutingCounters;
 pub use error::ResolveError;
 pub(crate) use lease::{GroupLease, TopicLease};
 pub(crate) use router::Router;

@@ -43,7 +43,7 @@ impl Probe {
         let sink = Arc::new(Shown { routes: watch::Sender::new(None) });
         let routes = sink.routes.subscribe();
         let lease = self.router.topic(topic, sink).await?;
-        Ok(ProbedTopic { routes, lease })
+        Ok(ProbedTopic { routes, _lease: lease })
     }
 
     /// As a member of the group.
@@ -52,7 +52,7 @@ impl Probe {
     /// [`ResolveError`], as a subscription gets it.
     pub async fn group(&self, group: &GroupName) -> Result<ProbedGroup, ResolveError> {
         let lease = self.router.group(group).await?;
-        Ok(ProbedGroup { routes: lease.routes.clone(), lease })
+        Ok(ProbedGroup { routes: lease.routes.clone(), _lease: lease })
     }
 
     /// Connections after the first.
@@ -66,34 +66,20 @@ impl Probe {
     }
 }
 
-/// A topic in use.
+/// A topic in use. Dropping it leaves the registry in the background.
 #[derive(Debug)]
 pub struct ProbedTopic {
     /// The route adopted last.
     pub routes: watch::Receiver<Option<Arc<TopicRoute>>>,
-    lease: TopicLease,
+    _lease: TopicLease,
 }
 
-impl ProbedTopic {
-    /// Leaves the registry.
-    pub async fn release(self) {
-        self.lease.release().await;
-    }
-}
-
-/// A group in use.
+/// A group in use. Dropping it leaves the registry in the background.
 #[derive(Debug)]
 pub struct ProbedGroup {
     /// The route adopted last.
     pub routes: watch::Receiver<Arc<GroupRoute>>,
-    lease: GroupLease,
-}
-
-impl ProbedGroup {
-    /// Leaves the registry.
-    pub async fn release(self) {
-        self.lease.release().await;
-    }
+    _lease: GroupLease,
 }
 
 struct Shown {

@@ -159,6 +159,7 @@ impl Zms {
             routes_from_snapshot: from_snapshot,
             snapshot_age: routing.snapshot_age,
             troubles: routing.entries.iter().filter_map(trouble).collect(),
+            routing: routing.counters,
             sends: inner.producers.stats(),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{producer::ProducerStats, registry::port::Session};
+use crate::{producer::ProducerStats, registry::port::Session, routing::RoutingCounters};
 
 /// A handle at one moment.
 #[derive(Debug, Clone)]
@@ -20,6 +20,8 @@ pub struct Status {
     pub snapshot_age: Option<Duration>,
     /// Entries that cannot be followed now, with the reason; their last good route stands.
     pub troubles: Vec<String>,
+    /// Counts of following the registry.
+    pub routing: RoutingCounters,
     /// Sends.
     pub sends: ProducerStats,
 }

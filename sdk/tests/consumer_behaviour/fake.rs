@@ -80,6 +80,8 @@ pub(crate) struct State {
     /// Commits and closing take this long.
     pub(crate) slow: Duration,
     pub(crate) deliver_at_assignment: bool,
+    /// Offsets of partition 0, fetched under an earlier assignment, that come along with the next one.
+    pub(crate) leftovers: Vec<i64>,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -385,6 +387,8 @@ impl ConsumerClient for FakeClient {
             Some(Event::Assign(partitions)) => {
                 self.assign(&partitions);
                 let mut state = self.control.cluster.state();
+                let leftovers = std::mem::take(&mut state.leftovers);
+                into.extend(leftovers.into_iter().map(|offset| record(0, offset, offset.to_string())));
                 if state.deliver_at_assignment {
                     state.fetch(self.control.member, max, into);
                 }

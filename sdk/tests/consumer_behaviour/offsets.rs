@@ -168,6 +168,23 @@ async fn records_that_arrive_with_their_assignment_are_fetched_again() {
 }
 
 #[tokio::test]
+async fn records_fetched_under_an_earlier_assignment_do_not_count_in_the_next() {
+    let (rig, cluster) = Rig::new(1);
+    let cluster = cluster.scripted();
+    cluster.fill(0, 10);
+    cluster.state().committed.insert(0, 5);
+    cluster.state().leftovers.extend([3, 4, 7]);
+    let script = Script::new();
+    let sub = script.subscribe(rig.subscriber());
+    until("a member is there", || !cluster.state().members.is_empty()).await;
+    cluster.tell(0, Event::Assign(vec![0]));
+    until("all is done", || cluster.committed(0) == Some(10)).await;
+    assert_eq!(script.begun(0), [5, 6, 7, 8, 9]);
+    assert_eq!((counts(&sub).rewinds, counts(&sub).dropped), (0, 3));
+    sub.shutdown(LIMIT).await.unwrap();
+}
+
+#[tokio::test]
 async fn the_view_names_the_oldest_unfinished_message() {
     let (rig, cluster) = Rig::new(1);
     cluster.fill(0, 10);

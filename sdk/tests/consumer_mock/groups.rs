@@ -81,6 +81,23 @@ async fn members_come_and_go_and_nothing_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_finds_no_partition_left_is_ready_all_the_same() {
+    // The consumer protocol tells a member nothing as long as it has nothing for it.
+    for (protocol, properties) in protocols().into_iter().filter(|(protocol, _)| *protocol != "consumer") {
+        let kafka = Kafka::start("a", 1);
+        let route = watch::Sender::new(route(&kafka.spec));
+        let log = Log::new();
+        let first = log.subscribe(with_properties(&route, &properties));
+        first.ready().await.unwrap();
+        let second = log.subscribe(with_properties(&route, &properties));
+        tokio::time::timeout(LIMIT, second.ready()).await.expect(protocol).unwrap();
+        until("one of them has the partition", || held(&first) + held(&second) == 1).await;
+        first.shutdown(LIMIT).await.unwrap();
+        second.shutdown(LIMIT).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stuck_handler_holds_a_rebalance_up_no_longer_than_the_drain_limit() {
     let kafka = Kafka::start("a", 2);
     (0..2).for_each(|p| kafka.fill(p, 10));

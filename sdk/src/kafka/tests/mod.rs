@@ -3,6 +3,7 @@
 mod commits;
 mod delivery;
 mod groups;
+mod identity;
 mod outage;
 mod questions;
 mod round_trip;
