@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use crate::{
     clients, cluster, consume,
     context::{Context, Credential},
+    doctor,
     failure::{EXIT_CODES, Failure},
     group, produce,
     text::duration,
@@ -30,6 +31,7 @@ Examples:
   zmsctl group add billing --topic orders
   zmsctl produce orders --key 42 'hello'
   zmsctl clients --topic orders
+  zmsctl doctor
   zmsctl topic list --output json
 ";
 
@@ -86,6 +88,8 @@ pub(crate) enum Command {
     Consume(consume::ConsumeArgs),
     /// Sends numbered messages, handles them by a group, and reports loss, duplicates and reordering.
     Verify(verify::VerifyArgs),
+    /// Checks registry, clusters, topics and clients, and says what to do.
+    Doctor(doctor::DoctorArgs),
     /// Prints completions for a shell; try: source <(zmsctl completions bash)
     Completions {
         /// The shell.
@@ -103,6 +107,7 @@ impl Command {
             Self::Produce(args) => args.run(context).await,
             Self::Consume(args) => args.run(context).await,
             Self::Verify(args) => args.run(context).await,
+            Self::Doctor(args) => args.run(context).await,
             Self::Completions { .. } => Err(Failure::Usage("completions need no registry".to_owned())),
         }
     }

@@ -83,9 +83,9 @@ impl ConsumeArgs {
 
         let ended = self.until_the_end(&subscription, &printer, interrupt).await;
         let left = subscription.shutdown(END).await;
-        let printed = counted(printer.state().printed, "message");
+        let count = counted(printer.state().printed, "message");
         if output == Output::Table {
-            note(&format!("{printed} printed"));
+            note(&format!("{count} printed"));
         }
         ended?;
         printer.outcome()?;
@@ -217,7 +217,7 @@ fn text(delivery: &Delivery) -> String {
     let mut line = format!("{cluster}/{partition}@{offset}\t{key}\t{payload}");
     for header in delivery.headers() {
         let value = readable(header.value.as_ref().map(AsRef::as_ref));
-        line.push_str(&format!("\t{}={value}", visible(&header.name)));
+        line = format!("{line}\t{}={value}", visible(&header.name));
     }
     line
 }

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::sync::OnceCell;
-use zms_core::resolve::cluster_spec;
+use zms_core::{resolve::cluster_spec, route::ChangeId};
 use zms_sdk::{
     ClusterName, Zms, ZmsBuilder,
     admin::{Admin, AdminError, ClusterMeta},
@@ -126,7 +126,7 @@ impl fmt::Debug for Credential {
 
 /// A cluster to ask, as its entry describes it.
 pub(crate) fn open_cluster(name: &ClusterName, meta: &ClusterMeta) -> Result<Arc<dyn ClusterAdmin>, Failure> {
-    let described = cluster_spec(name, meta, Default::default());
+    let described = cluster_spec(name, meta, ChangeId::default());
     let described = described.map_err(|fault| Failure::Refused(fault.to_string()))?;
     KafkaEngine::new().open_admin(&described.spec).map_err(|error| Failure::Refused(error.to_string()))
 }

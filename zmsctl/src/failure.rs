@@ -80,17 +80,17 @@ impl Failure {
     /// The exit code, as `zmsctl --help` documents it.
     pub(crate) fn code(&self) -> u8 {
         match self {
-            Self::Usage(_) => 2,
+            Self::Usage(_) | Self::Subscribe(SubscribeError::Name(_)) => 2,
             Self::Missing(_) => 3,
             Self::Exists(_) => 4,
-            Self::Refused(_) | Self::NotReady(_) => 5,
+            Self::Refused(_)
+            | Self::NotReady(_)
+            | Self::Subscribe(SubscribeError::Broadcast { .. } | SubscribeError::Option { .. }) => 5,
             Self::Unreadable(_) => 7,
             Self::NoAnswer(_) => 8,
             Self::NotAcknowledged(_) => 9,
             Self::Admin(error) => admin_code(error),
             Self::Resolve(error) | Self::Subscribe(SubscribeError::Unresolved(error)) => resolve_code(error),
-            Self::Subscribe(SubscribeError::Name(_)) => 2,
-            Self::Subscribe(SubscribeError::Broadcast { .. } | SubscribeError::Option { .. }) => 5,
             Self::Connect(ConnectError::Registry(error)) => registry_code(error),
             Self::Cluster { error, .. } => cluster_code(error.kind),
             Self::Found { code, .. } => *code,

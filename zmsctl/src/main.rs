@@ -15,6 +15,7 @@ mod cluster;
 mod command;
 mod consume;
 mod context;
+mod doctor;
 mod failure;
 mod group;
 mod print;

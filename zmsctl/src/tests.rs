@@ -30,7 +30,7 @@ impl Operator {
     }
 
     fn code(&self, line: &str) -> u8 {
-        self.run(line).and_then(|view| view.outcome()).expect_err(line).code()
+        self.run(line).and_then(View::outcome).expect_err(line).code()
     }
 
     fn data(&self, path: &str) -> String {

@@ -203,7 +203,7 @@ impl Receipts {
         let Some(failure) = &self.failure else { return Ok(()) };
         let failed = counted(self.failed, "message");
         Err(Failure::NotAcknowledged(format!(
-            "{failed} not acknowledged, {} acknowledged, what came behind was not sent; the first failure: {failure}",
+            "{failed} not acknowledged, {} acknowledged before; nothing behind was sent: {failure}",
             self.acknowledged
         )))
     }

@@ -131,8 +131,8 @@ fn create_new(
     if let Some(found) = found {
         let partitions = found.partitions;
         return Err(Failure::Exists(format!(
-            "topic {name} exists on cluster {cluster} already, with {partitions} partitions; `zmsctl topic add {name} \
-             --cluster {cluster}` puts it into the registry"
+            "topic {name} exists on cluster {cluster} already, with {partitions} partitions; if it is not in the \
+             registry, `zmsctl topic add {name} --cluster {cluster}` puts it there"
         )));
     }
     client.create_topic(topic, limit).map_err(failed)

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{VerifyArgs, tally::Summary};
 use crate::{
     failure::Failure,
-    text::counted,
+    text::{counted, visible},
     view::{View, fields},
 };
 
@@ -108,11 +108,8 @@ fn text(value: &Value, summary: &Summary) -> String {
     if let Some(shown) = shown.as_object_mut() {
         shown.remove("examples");
     }
-    let mut text = fields(&shown);
-    for example in &summary.examples {
-        text.push_str(&format!("{}\n", crate::text::visible(example)));
-    }
-    text
+    let examples = summary.examples.iter().map(|example| visible(example) + "\n");
+    examples.fold(fields(&shown), |text, example| text + &example)
 }
 
 #[cfg(test)]

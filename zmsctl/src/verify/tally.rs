@@ -187,10 +187,10 @@ fn words(what: &str, example: &Example) -> String {
     let Example { stream, number, at, highest } = example;
     let mut text = format!("{what}: message {number} of key {}", stream.key);
     if let Some(Position { cluster, partition, offset }) = at {
-        text.push_str(&format!(" at {cluster}/{partition}@{offset}"));
+        text = format!("{text} at {cluster}/{partition}@{offset}");
     }
     if let Some(highest) = highest {
-        text.push_str(&format!(", after message {highest}"));
+        text = format!("{text}, after message {highest}");
     }
     text
 }
