@@ -5,6 +5,7 @@
 //! die with the process that started them, however that ends. All calls block, with a limit; from async code, where
 //! other tasks are to go on meanwhile, use `tokio::task::spawn_blocking` (the handles are cheap to clone).
 
+pub mod estate;
 pub mod guarantees;
 pub mod proxy;
 pub mod services;

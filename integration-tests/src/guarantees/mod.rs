@@ -16,8 +16,10 @@
 //! ```
 
 mod at_least_once;
+mod no_copies;
 mod no_duplicates;
 mod no_loss;
+mod not_below;
 mod order;
 mod record;
 mod violations;
@@ -28,8 +30,10 @@ mod tests;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use at_least_once::AtLeastOnce;
+use no_copies::NoCopies;
 use no_duplicates::NoDuplicates;
 use no_loss::NoLoss;
+use not_below::NotBelowCommitted;
 use order::OrderOf;
 
 pub use record::Record;
@@ -74,6 +78,10 @@ pub enum Kept {
     KeyOrder,
     /// Nothing that was done is delivered again, and nothing is stored twice.
     NoDuplicates,
+    /// Nothing is stored twice, though it may be delivered again.
+    NoCopies,
+    /// Nothing below a committed position is delivered again. Give it positions only when all calls before are told.
+    NothingCommittedAgain,
 }
 
 impl Kept {
@@ -90,6 +98,8 @@ impl Kept {
             Self::PartitionOrder => Box::new(OrderOf::partitions()),
             Self::KeyOrder => Box::new(OrderOf::keys()),
             Self::NoDuplicates => Box::new(NoDuplicates::default()),
+            Self::NoCopies => Box::new(NoCopies::default()),
+            Self::NothingCommittedAgain => Box::new(NotBelowCommitted::default()),
         }
     }
 }

@@ -133,3 +133,24 @@ fn a_promise_of_the_scenarios_own_is_asked_too() {
     }
     assert_eq!(broken(&all().and(Box::new(Never))), "never: no");
 }
+
+#[test]
+fn copies_and_redeliveries_are_told_apart() {
+    let kept = Guarantees::of_group("g", &[Kept::NoCopies]);
+    kept.handling(&record(0)).done();
+    kept.handling(&record(0)).done();
+    kept.assert_holds();
+    kept.handling(&at(0, 1, 0)).done();
+    assert!(broken(&kept).contains("1 stored twice"), "{}", broken(&kept));
+}
+
+#[test]
+fn what_was_committed_must_not_come_again_and_the_rest_may() {
+    let kept = Guarantees::of_group("g", &[Kept::NothingCommittedAgain]);
+    kept.handling(&record(6)).done();
+    kept.committed("a", 0, 5);
+    kept.handling(&record(5)).done();
+    kept.assert_holds();
+    kept.handling(&record(4)).done();
+    assert!(broken(&kept).contains("after position 5"), "{}", broken(&kept));
+}
