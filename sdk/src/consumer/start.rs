@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, time::Duration, time::Instant};
 
 use zms_core::route::ConsumeFrom;
 
+use super::logs::log_ranges;
 use crate::engine::port::{ConsumerControl, EngineError, LogRange};
 
 /// Where a group begins that has no committed position.
@@ -43,29 +44,15 @@ impl Rule {
         limit: Duration,
     ) -> (BTreeMap<i32, Begin>, Option<EngineError>) {
         let until = Instant::now() + limit;
-        let mut begins = BTreeMap::new();
         let committed: BTreeMap<i32, i64> = match control.committed(partitions, limit) {
             Ok(positions) => positions.into_iter().map(|p| (p.partition, p.offset)).collect(),
-            Err(error) => return (begins, Some(error)),
+            Err(error) => return (BTreeMap::new(), Some(error)),
         };
-        let mut failure = None;
-        for &partition in partitions {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            match control.log_range(partition, left.min(Self::QUESTION_LIMIT)) {
-                Ok(log) => {
-                    begins.insert(partition, self.choose(committed.get(&partition).copied(), log));
-                }
-                Err(error) => failure = Some(error),
-            }
-        }
-        (begins, failure)
+        let (logs, failure) =
+            log_ranges(control, partitions, until.saturating_duration_since(Instant::now()));
+        let begin = |(partition, log)| (partition, self.choose(committed.get(&partition).copied(), log));
+        (logs.into_iter().map(begin).collect(), failure)
     }
-
-    /// One partition without a leader must not use up the time of all others.
-    const QUESTION_LIMIT: Duration = Duration::from_secs(2);
 }
 
 #[cfg(test)]

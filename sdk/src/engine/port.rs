@@ -365,11 +365,11 @@ pub trait ConsumerControl {
     /// [`EngineError`] when the broker does not answer in time.
     fn committed(&self, partitions: &[i32], limit: Duration) -> Result<Vec<Position>, EngineError>;
 
-    /// Blocking: the log of a partition, up to the high watermark.
+    /// Blocking: the logs of these partitions, up to the high watermark; those that do not answer may be left out.
     ///
     /// # Errors
-    /// [`EngineError`] when the broker does not answer in time.
-    fn log_range(&self, partition: i32, limit: Duration) -> Result<LogRange, EngineError>;
+    /// [`EngineError`] when none answers in time. One partition without a leader may use up the time of all.
+    fn log_ranges(&self, partitions: &[i32], limit: Duration) -> Result<Vec<(i32, LogRange)>, EngineError>;
 
     /// Blocking: number of partitions of the topic.
     ///

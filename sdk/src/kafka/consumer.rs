@@ -76,8 +76,8 @@ impl ConsumerControl for KafkaConsumer {
         self.control().committed(partitions, limit)
     }
 
-    fn log_range(&self, partition: i32, limit: Duration) -> Result<LogRange, EngineError> {
-        self.control().log_range(partition, limit)
+    fn log_ranges(&self, partitions: &[i32], limit: Duration) -> Result<Vec<(i32, LogRange)>, EngineError> {
+        self.control().log_ranges(partitions, limit)
     }
 
     fn partition_count(&self, limit: Duration) -> Result<i32, EngineError> {

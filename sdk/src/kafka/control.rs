@@ -119,9 +119,9 @@ impl ConsumerControl for Control<'_> {
         committed(self.consumer, self.list(partitions), limit)
     }
 
-    fn log_range(&self, partition: i32, limit: Duration) -> Result<LogRange, EngineError> {
-        let ranges = log_ranges(self.consumer.client(), self.topic, &[partition], limit)?;
-        ranges.first().copied().ok_or_else(|| failure(FailureKind::Other, "no answer"))
+    fn log_ranges(&self, partitions: &[i32], limit: Duration) -> Result<Vec<(i32, LogRange)>, EngineError> {
+        let ranges = log_ranges(self.consumer.client(), self.topic, partitions, limit)?;
+        Ok(partitions.iter().copied().zip(ranges).collect())
     }
 
     fn partition_count(&self, limit: Duration) -> Result<i32, EngineError> {

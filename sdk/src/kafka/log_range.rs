@@ -1,9 +1,6 @@
 //! Where logs begin and end.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use rdkafka::{
     TopicPartitionList,
@@ -12,21 +9,24 @@ use rdkafka::{
 };
 
 use super::{
-    error::{coded, deadline, failure},
-    native::{self, End},
+    error::{coded, failure},
+    native::{self, End, LogEnds},
 };
 use crate::engine::port::{EngineError, FailureKind, LogRange};
 
-/// The logs of these partitions, in this order: two requests to each of their leaders.
+/// The logs of these partitions, in this order: two requests to each of their leaders, at the same time.
 pub(super) fn log_ranges<C: ClientContext>(
     client: &Client<C>,
     topic: &str,
     partitions: &[i32],
     limit: Duration,
 ) -> Result<Vec<LogRange>, EngineError> {
-    let deadline = deadline(limit);
-    let ask = |end| ends(client, topic, partitions, (end, deadline));
+    let ask = |end| {
+        let list = list_of(topic, partitions);
+        native::ask_log_ends(client, list, end, limit).map_err(|code| named(topic, None, code))
+    };
     let (low, high) = (ask(End::Low)?, ask(End::High)?);
+    let (low, high) = (ends(topic, low)?, ends(topic, high)?);
     partitions
         .iter()
         .map(|partition| match (low.get(partition), high.get(partition)) {
@@ -36,18 +36,16 @@ pub(super) fn log_ranges<C: ClientContext>(
         .collect()
 }
 
-fn ends<C: ClientContext>(
-    client: &Client<C>,
-    topic: &str,
-    partitions: &[i32],
-    (end, deadline): (End, Instant),
-) -> Result<BTreeMap<i32, i64>, EngineError> {
+fn list_of(topic: &str, partitions: &[i32]) -> TopicPartitionList {
     let mut list = TopicPartitionList::with_capacity(partitions.len());
     for partition in partitions {
         list.add_partition(topic, *partition);
     }
-    let left = deadline.saturating_duration_since(Instant::now());
-    let entries = native::log_ends(client, list, end, left).map_err(|code| named(topic, None, code))?;
+    list
+}
+
+fn ends(topic: &str, asked: LogEnds) -> Result<BTreeMap<i32, i64>, EngineError> {
+    let entries = asked.answer().map_err(|code| named(topic, None, code))?;
     entries
         .into_iter()
         .map(|entry| match entry.error {

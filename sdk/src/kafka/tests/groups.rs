@@ -73,7 +73,7 @@ fn reading_starts_where_the_listener_says() {
         }
         let on_assign: OnAssign = Box::new(|control, partitions| {
             assert_eq!(partitions.len(), 4);
-            let range = control.log_range(1, PATIENCE).unwrap();
+            let range = control.log_ranges(&[1], PATIENCE).unwrap()[0].1;
             assert_eq!((range.low, range.high), (0, 10));
             assert_eq!(control.committed(partitions, PATIENCE).unwrap(), []);
             assert_eq!(control.partition_count(PATIENCE).unwrap(), 4);
