@@ -40,6 +40,13 @@ impl Message {
         Self { key: Some(key.into()), ..Self::default() }
     }
 
+    /// Sets the payload: turns a tombstone into a message, or replaces what was there.
+    #[must_use]
+    pub fn with_payload(mut self, payload: impl Into<Bytes>) -> Self {
+        self.payload = Some(payload.into());
+        self
+    }
+
     /// Sets the key. Messages of one key go to one partition and keep their order.
     #[must_use]
     pub fn key(mut self, key: impl Into<Bytes>) -> Self {

@@ -65,6 +65,7 @@ fn row((role, of): (&str, &str), client: &LiveClient) -> Value {
         "instance": client.instance,
         "version": client.version,
         "started": client.started,
+        "proto": client.proto,
         "data": client.data,
         "node": client.node,
     })

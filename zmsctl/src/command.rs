@@ -4,44 +4,44 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use zms_sdk::admin::Admin;
 
 use crate::{
-    clients, cluster,
-    failure::Failure,
-    group, topic,
+    clients, cluster, consume,
+    context::{Context, Credential},
+    doctor,
+    failure::{EXIT_CODES, Failure},
+    group, produce,
+    text::duration,
+    topic, verify,
     view::{Output, View},
 };
 
-const AFTER_HELP: &str = "\
-Exit codes:
-  0  done
-  1  anything not named below
-  2  the command line is wrong
-  3  something named does not exist
-  4  it exists already, or was changed by others meanwhile
-  5  refused: in use, on the wrong cluster, or being moved (see --force)
-  6  the registry could not be reached; a write may have taken effect
-  7  a node in the registry cannot be understood
-
+const ENVIRONMENT: &str = "\
 Environment:
-  ZMS_ZK         the same as --zk
-  ZMS_ZK_DIGEST  user:password for ZooKeeper's digest scheme
-  ZMS_FORMAT     the same as --format
-  RUST_LOG       what to log to stderr; error unless set
+  ZMS_ZK       the same as --zk
+  ZMS_ZK_AUTH  the same as --zk-auth
+  ZMS_FORMAT   the same as --format of the add commands
+  ZMS_IP       own addresses, which gray release looks at; found by itself unless set
+  RUST_LOG     what to log to stderr; error unless set
 
 Examples:
   export ZMS_ZK=zk1:2181,zk2:2181/prod
   zmsctl cluster add a --bootstrap kafka-a1:9092,kafka-a2:9092
-  zmsctl topic add orders --cluster a
+  zmsctl topic create orders --cluster a --partitions 12 --replication 3 --register
   zmsctl group add billing --topic orders
+  zmsctl produce orders --key 42 'hello'
   zmsctl clients --topic orders
+  zmsctl doctor
   zmsctl topic list --output json
 ";
 
-/// Edits ZMS registries: which Kafka cluster a topic lives on, and which groups read it.
+fn after_help() -> String {
+    format!("{EXIT_CODES}\n\n{ENVIRONMENT}")
+}
+
+/// Steers and checks what a ZMS registry describes: which Kafka cluster a topic lives on, and which groups read it.
 #[derive(Debug, Parser)]
-#[command(name = "zmsctl", version, after_help = AFTER_HELP)]
+#[command(name = "zmsctl", version, after_help = after_help())]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) registry: RegistryArgs,
@@ -60,19 +60,13 @@ pub(crate) struct RegistryArgs {
     #[arg(long, global = true, env = "ZMS_ZK", value_name = "HOST:PORT,…[/CHROOT]")]
     pub(crate) zk: Option<String>,
 
-    /// User and password for ZooKeeper's digest scheme. From the environment alone: arguments are seen by others.
-    #[arg(skip = std::env::var("ZMS_ZK_DIGEST").ok())]
-    pub(crate) zk_digest: Option<String>,
+    /// User and password for ZooKeeper's digest scheme. Prefer the environment: arguments are seen by others.
+    #[arg(long, global = true, env = "ZMS_ZK_AUTH", hide_env_values = true, value_name = "USER:PASSWORD")]
+    pub(crate) zk_auth: Option<Credential>,
 
-    /// How long to wait for the registry, in seconds.
-    #[arg(long, global = true, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
-    timeout: u64,
-}
-
-impl RegistryArgs {
-    pub(crate) fn timeout(&self) -> Duration {
-        Duration::from_secs(self.timeout)
-    }
+    /// How long to wait for one answer of the registry or of a cluster.
+    #[arg(long, global = true, default_value = "10s", value_parser = duration, value_name = "DURATION")]
+    pub(crate) wait: Duration,
 }
 
 #[derive(Debug, Subcommand)]
@@ -88,6 +82,14 @@ pub(crate) enum Command {
     Group(group::Command),
     /// Who is connected.
     Clients(clients::ClientsArgs),
+    /// Sends messages to a topic, as a service does.
+    Produce(produce::ProduceArgs),
+    /// Joins a group and prints its messages; they are then handled for the whole group.
+    Consume(consume::ConsumeArgs),
+    /// Sends numbered messages, handles them by a group, and reports loss, duplicates and reordering.
+    Verify(verify::VerifyArgs),
+    /// Checks registry, clusters, topics and clients, and says what to do.
+    Doctor(doctor::DoctorArgs),
     /// Prints completions for a shell; try: source <(zmsctl completions bash)
     Completions {
         /// The shell.
@@ -96,12 +98,16 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    pub(crate) async fn run(self, admin: &Admin) -> Result<View, Failure> {
+    pub(crate) async fn run(self, context: &Context) -> Result<View, Failure> {
         match self {
-            Self::Cluster(command) => command.run(admin).await,
-            Self::Topic(command) => command.run(admin).await,
-            Self::Group(command) => command.run(admin).await,
-            Self::Clients(args) => args.run(admin).await,
+            Self::Cluster(command) => command.run(&context.admin().await?).await,
+            Self::Topic(command) => command.run(context).await,
+            Self::Group(command) => command.run(&context.admin().await?).await,
+            Self::Clients(args) => args.run(&context.admin().await?).await,
+            Self::Produce(args) => args.run(context).await,
+            Self::Consume(args) => args.run(context).await,
+            Self::Verify(args) => args.run(context).await,
+            Self::Doctor(args) => args.run(context).await,
             Self::Completions { .. } => Err(Failure::Usage("completions need no registry".to_owned())),
         }
     }

@@ -19,7 +19,7 @@ const COLUMNS: &[&str] =
 const ADD_EXAMPLES: &str = "\
 Examples:
   zmsctl group add billing --topic orders
-  zmsctl group add audit --topic orders --consume-from latest --consumer workers=4
+  zmsctl group add audit --topic orders --consume-from latest --consumer sessionTimeout=10s
 ";
 const SET_EXAMPLES: &str = "\
 Examples:
@@ -99,7 +99,7 @@ struct SettingArgs {
     /// Nothing is handled until it is resumed.
     #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "true|false")]
     suspend: Option<bool>,
-    /// A setting for all members, such as workers=16 or session.timeout.ms=30000.
+    /// A setting for all members, such as sessionTimeout=30s or fetch.min.bytes=1024.
     #[arg(long, value_parser = assignment, value_name = "NAME=VALUE")]
     consumer: Vec<(String, String)>,
 }

@@ -1,7 +1,8 @@
-//! `zmsctl`: the operator's command line for ZMS registries.
+//! `zmsctl`: the operator's command line for ZMS registries and the clusters that they lead to.
 //!
-//! One module per noun. A module has its arguments as a clap type and a `run` that answers with a [`view::View`]; what
-//! prints it, and which exit code a failure has, is decided here and in [`failure`].
+//! One module per noun or verb. A module has its arguments as a clap type and a `run` that answers with a
+//! [`view::View`]; what prints it, and which exit code a failure has, is decided here and in [`failure`]. Commands that
+//! print as they go (`produce`, `consume`) do so through [`print`]. Connections are opened in [`context`] alone.
 
 #![allow(
     clippy::doc_markdown,
@@ -12,26 +13,32 @@ mod argument;
 mod clients;
 mod cluster;
 mod command;
+mod consume;
+mod context;
+mod doctor;
 mod failure;
 mod group;
+mod print;
+mod produce;
+mod signal;
 #[cfg(test)]
 mod tests;
+mod text;
 mod topic;
+mod verify;
 mod view;
 
 use std::{
     io::{self, Write},
     process::ExitCode,
+    time::Duration,
 };
 
 use clap::{CommandFactory, Parser};
 use tracing_subscriber::EnvFilter;
-use zms_sdk::{
-    admin::Admin,
-    registry::{ZooKeeper, ZooKeeperOptions, port::Registry},
-};
 
-use command::{Cli, Command, RegistryArgs};
+use command::{Cli, Command};
+use context::Context;
 use failure::Failure;
 use view::View;
 
@@ -42,7 +49,9 @@ fn main() -> ExitCode {
     let output = cli.output;
     let result = match &cli.command {
         Command::Completions { shell } => {
-            clap_complete::generate(*shell, &mut Cli::command(), "zmsctl", &mut io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "zmsctl", &mut script);
+            let _ = io::stdout().write_all(&script);
             return ExitCode::SUCCESS;
         }
         _ => execute(cli),
@@ -55,36 +64,22 @@ fn main() -> ExitCode {
     match printed {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("{}", failure.render(output));
+            let _ = writeln!(io::stderr(), "{}", failure.render(output));
             failure.exit_code()
         }
     }
 }
 
 fn execute(cli: Cli) -> Result<View, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Other(format!("no runtime: {error}")))?;
-    runtime.block_on(async {
-        let registry = connect(&cli.registry).await?;
-        let registry = std::sync::Arc::new(registry);
-        let result = cli.command.run(&Admin::new(registry.clone())).await;
-        registry.close().await;
+    let result = runtime.block_on(async {
+        let context = Context::new(cli.registry, cli.output);
+        let result = cli.command.run(&context).await;
+        context.close().await;
         result
-    })
-}
-
-async fn connect(registry: &RegistryArgs) -> Result<ZooKeeper, Failure> {
-    let Some(zk) = &registry.zk else {
-        let reason = "no registry given; use --zk <host:port,…[/chroot]> or set ZMS_ZK".to_owned();
-        return Err(Failure::Usage(reason));
-    };
-    let mut options =
-        ZooKeeperOptions::new(zk).connect_timeout(registry.timeout()).request_timeout(registry.timeout());
-    if let Some(digest) = &registry.zk_digest {
-        let Some((user, password)) = digest.split_once(':') else {
-            return Err(Failure::Usage("ZMS_ZK_DIGEST is not of the form user:password".to_owned()));
-        };
-        options = options.digest(user, password);
-    }
-    Ok(ZooKeeper::connect(options).await.map_err(zms_sdk::admin::AdminError::from)?)
+    });
+    // Questions to dead clusters may still be waiting for their limit.
+    runtime.shutdown_timeout(Duration::ZERO);
+    result
 }

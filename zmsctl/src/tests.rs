@@ -1,11 +1,9 @@
 use clap::{CommandFactory, Parser};
-use zms_sdk::{
-    admin::Admin,
-    registry::{MemoryRegistry, port::Registry},
-};
+use zms_sdk::registry::{MemoryRegistry, port::Registry};
 
 use crate::{
     command::Cli,
+    context::Context,
     failure::Failure,
     view::{Output, View},
 };
@@ -23,8 +21,7 @@ impl Operator {
     fn run(&self, line: &str) -> Result<View, Failure> {
         let cli =
             Cli::try_parse_from(line.split_whitespace()).unwrap_or_else(|error| panic!("{line}: {error}"));
-        let admin = Admin::new(self.registry.shared());
-        block_on(cli.command.run(&admin))
+        block_on(cli.command.run(&Context::memory(&self.registry, cli.output)))
     }
 
     fn json(&self, line: &str) -> serde_json::Value {
@@ -33,7 +30,7 @@ impl Operator {
     }
 
     fn code(&self, line: &str) -> u8 {
-        self.run(line).and_then(|view| view.outcome()).expect_err(line).code()
+        self.run(line).and_then(View::outcome).expect_err(line).code()
     }
 
     fn data(&self, path: &str) -> String {
@@ -43,7 +40,7 @@ impl Operator {
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
 /// Cluster a and b, topic orders on a, group billing.
@@ -93,9 +90,9 @@ fn every_setting_reaches_the_node() {
     assert_eq!(operator.data("/zms/topic/orders"), expected);
     assert!(operator.json("zmsctl topic set orders --no-gate")["gate"].is_null());
 
-    let line = "zmsctl group add g --topic orders --format properties --consume-from latest --broadcast --suspend --consumer workers=4";
+    let line = "zmsctl group add g --topic orders --format properties --consume-from latest --broadcast --suspend --consumer sessionTimeout=10s";
     operator.json(line);
-    let expected = "bindingTopic=orders\nclusterName=a\ntype=consumergroup\nconsumeFrom=latest\nbroadcast=true\nsuspend=true\nconsumer.workers=4";
+    let expected = "bindingTopic=orders\nclusterName=a\ntype=consumergroup\nconsumeFrom=latest\nbroadcast=true\nsuspend=true\nconsumer.sessionTimeout=10s";
     assert_eq!(operator.data("/zms/consumergroup/g"), expected);
     let resumed = operator.json("zmsctl group set g --suspend false");
     assert_eq!((&resumed["suspend"], &resumed["broadcast"]), (&false.into(), &true.into()));

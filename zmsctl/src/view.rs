@@ -4,7 +4,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Map, Value};
 use zms_sdk::admin::Entry;
 
-use crate::failure::Failure;
+use crate::{failure::Failure, text::visible};
 
 /// How answers are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -14,11 +14,17 @@ pub(crate) enum Output {
     Json,
 }
 
-/// An answer: one object, or a list of objects with the columns to show.
+/// An answer.
 #[derive(Debug)]
 pub(crate) enum View {
+    /// One object.
     One(Value),
+    /// A list of objects with the columns to show.
     Many { columns: &'static [&'static str], rows: Vec<Value> },
+    /// A report: an object for programs, its own text for people, and the failure that it comes to.
+    Report { value: Value, text: String, failure: Option<Failure> },
+    /// Everything was printed on the way.
+    Printed,
 }
 
 /// The field of a row that says why its node cannot be read.
@@ -46,16 +52,22 @@ impl View {
 
     pub(crate) fn render(&self, output: Output) -> String {
         match (self, output) {
-            (Self::One(value), Output::Json) => format!("{value:#}\n"),
+            (Self::Printed, _) => String::new(),
+            (Self::Report { text, .. }, Output::Table) => text.clone(),
+            (Self::One(value) | Self::Report { value, .. }, Output::Json) => format!("{value:#}\n"),
             (Self::Many { rows, .. }, Output::Json) => format!("{:#}\n", Value::Array(rows.clone())),
             (Self::One(value), Output::Table) => fields(value),
             (Self::Many { columns, rows }, Output::Table) => list(columns, rows),
         }
     }
 
-    /// A list with unreadable entries is a failure after it was printed.
-    pub(crate) fn outcome(&self) -> Result<(), Failure> {
-        let Self::Many { rows, .. } = self else { return Ok(()) };
+    /// A list with unreadable entries is a failure after it was printed, and a report may be one.
+    pub(crate) fn outcome(self) -> Result<(), Failure> {
+        let rows = match self {
+            Self::One(_) | Self::Printed => return Ok(()),
+            Self::Report { failure, .. } => return failure.map_or(Ok(()), Err),
+            Self::Many { rows, .. } => rows,
+        };
         match rows.iter().filter(|row| row.get(PROBLEM).is_some()).count() {
             0 => Ok(()),
             problems => Err(Failure::Unreadable(problems)),
@@ -75,7 +87,8 @@ fn list(columns: &[&str], rows: &[Value]) -> String {
     format!("{}\n", table.trim_fmt())
 }
 
-fn fields(value: &Value) -> String {
+/// An object for people: a line for each of its fields.
+pub(crate) fn fields(value: &Value) -> String {
     let mut table = plain_table();
     for (name, value) in value.as_object().unwrap_or(&Map::new()) {
         table.add_row([name.clone(), cell(value)]);
@@ -107,9 +120,4 @@ fn cell(value: &Value) -> String {
         }
         other => other.to_string(),
     }
-}
-
-/// Registry data must not steer the terminal.
-fn visible(text: &str) -> String {
-    text.chars().map(|char| if char.is_control() { '\u{FFFD}' } else { char }).collect()
 }

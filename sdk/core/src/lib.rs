@@ -13,6 +13,7 @@ pub mod lane;
 pub mod meta;
 pub mod migration;
 pub mod name;
+pub mod path;
 pub mod property;
 pub mod registration;
 pub mod resolve;

@@ -1,5 +1,7 @@
 //! Clients that are connected now, by what they registered.
 
+use zms_core::registration::{RegistrationData, RegistrationName};
+
 /// A client that is registered below a topic (a producer) or a group (a consumer).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveClient {
@@ -13,6 +15,8 @@ pub struct LiveClient {
     pub version: Option<String>,
     /// When it was started: its local time, ISO 8601.
     pub started: Option<String>,
+    /// The migration protocol that it speaks, 0 if none; `None` for a client of ZMS's own SDK.
+    pub proto: Option<u32>,
     /// What it says of itself; clients of ZMS's own SDK say nothing.
     pub data: Option<serde_json::Value>,
 }
@@ -20,10 +24,17 @@ pub struct LiveClient {
 impl LiveClient {
     /// Reads a name of the form `<ip>||<instance>||<version>||<started>||<random>`; parts that are missing stay `None`.
     pub(super) fn new(node: String, data: &[u8]) -> Self {
-        let mut parts = node.split("||").map(|part| Some(part.trim()).filter(|part| !part.is_empty()));
-        let mut part = || parts.next().flatten().map(str::to_owned);
-        let (ip, instance, version, started) = (part(), part(), part(), part());
-        Self { ip, instance, version, started, data: serde_json::from_slice(data).ok(), node }
+        let name = RegistrationName::parse(&node);
+        let part = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        Self {
+            ip: part(name.ip),
+            instance: part(name.instance),
+            version: part(name.version),
+            started: part(name.started_at),
+            proto: RegistrationData::parse(data).map(|data| data.proto),
+            data: serde_json::from_slice(data).ok(),
+            node,
+        }
     }
 }
 
@@ -38,13 +49,14 @@ mod tests {
         assert_eq!(client.instance.as_deref(), Some("pod-1"));
         assert_eq!(client.version.as_deref(), Some("2.1.0"));
         assert_eq!(client.started.as_deref(), Some("2024-05-01T10:00:00"));
-        assert_eq!(client.data, None);
+        assert_eq!((client.proto, client.data), (None, None));
     }
 
     #[test]
     fn an_odd_name_is_shown_as_far_as_it_goes() {
-        let client = LiveClient::new("10.0.0.1||||x".to_owned(), br#"{"proto":1}"#);
+        let client = LiveClient::new("10.0.0.1||||x".to_owned(), br#"{"proto":1,"role":"member"}"#);
         assert_eq!((client.instance, client.version.as_deref(), client.started), (None, Some("x"), None));
-        assert_eq!(client.data, Some(serde_json::json!({ "proto": 1 })));
+        assert_eq!(client.proto, Some(1));
+        assert_eq!(client.data, Some(serde_json::json!({ "proto": 1, "role": "member" })));
     }
 }

@@ -6,6 +6,7 @@ use zms_core::{
     meta::{ClusterMeta, Gate, GroupMeta, MetaError, TopicMeta},
     migration::MigrationRecord,
     name::{ClusterName, TopicName},
+    path,
 };
 
 use super::{AdminError, Entry, LiveClient};
@@ -33,7 +34,7 @@ pub(super) trait Kind: Clone + PartialEq {
 }
 
 macro_rules! kind {
-    ($meta:ty, $what:literal, $root:literal) => {
+    ($meta:ty, $what:literal, $root:expr) => {
         impl Kind for $meta {
             const WHAT: &'static str = $what;
             const ROOT: &'static str = $root;
@@ -47,9 +48,9 @@ macro_rules! kind {
     };
 }
 
-kind!(ClusterMeta, "cluster", "/zms/cluster");
-kind!(TopicMeta, "topic", "/zms/topic");
-kind!(GroupMeta, "group", "/zms/consumergroup");
+kind!(ClusterMeta, "cluster", path::CLUSTERS);
+kind!(TopicMeta, "topic", path::TOPICS);
+kind!(GroupMeta, "group", path::GROUPS);
 
 /// A node as it was read.
 pub(super) struct Found<K> {
@@ -171,12 +172,19 @@ impl Store {
         Ok(checks)
     }
 
+    /// The record of a topic's present or last move.
+    pub(super) async fn record(&self, topic: &TopicName) -> Result<Option<MigrationRecord>, AdminError> {
+        let path = path::migration(topic);
+        let Some(node) = self.registry.read(&path).await? else { return Ok(None) };
+        Ok(MigrationRecord::parse(&path, &node.data)?)
+    }
+
     /// A check that no migration of the topic has begun when a write takes effect; for a topic that was never moved
     /// it creates the idle record, because the absence of a node cannot be checked together with a write.
     pub(super) async fn not_moving(&self, topic: &TopicName) -> Result<Op, AdminError> {
-        let path = format!("/zms/migration/{topic}");
+        let path = path::migration(topic);
         let Some(node) = self.registry.read(&path).await? else {
-            self.make("/zms/migration").await?;
+            self.make(path::MIGRATIONS).await?;
             return Ok(Op::Create { path, data: IDLE_RECORD.into() });
         };
         match MigrationRecord::parse(&path, &node.data)? {

@@ -306,3 +306,12 @@ fn edits_can_be_made_on_any_thread() {
     assert_send(&admin.remove_group(&group, Safety::Checked));
     assert_send(&admin.clusters());
 }
+
+#[tokio::test]
+async fn the_record_of_a_move_is_shown_once_there_is_one() {
+    let estate = estate(Format::Json).await;
+    assert_eq!(estate.admin.migration(&topic("refunds")).await.unwrap(), None);
+    estate.record("fence").await;
+    let record = estate.admin.migration(&topic("orders")).await.unwrap().expect("just written");
+    assert!(record.is_running() && record.id == "m1", "{record:?}");
+}

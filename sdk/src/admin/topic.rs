@@ -2,6 +2,7 @@
 
 use zms_core::{
     meta::{Format, GroupMeta, TopicMeta},
+    migration::MigrationRecord,
     name::{ClusterName, TopicName},
     property::{self, Scope},
 };
@@ -107,6 +108,14 @@ impl Admin {
     /// [`AdminError::Missing`].
     pub async fn producers(&self, name: &TopicName) -> Result<Vec<LiveClient>, AdminError> {
         self.store.clients::<TopicMeta>(name.as_str()).await
+    }
+
+    /// The record of a topic's present or last move; `None` if it was never moved.
+    ///
+    /// # Errors
+    /// [`AdminError::Unreadable`].
+    pub async fn migration(&self, name: &TopicName) -> Result<Option<MigrationRecord>, AdminError> {
+        self.store.record(name).await
     }
 
     /// What must hold when a change of route takes effect; nothing if the route stays.

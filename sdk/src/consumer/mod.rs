@@ -20,6 +20,7 @@ mod holdings;
 mod inspect;
 mod itinerary;
 mod lanes;
+mod logs;
 mod member;
 mod opening;
 mod options;

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, time::Duration, time::Instant};
 
 use zms_core::route::ConsumeFrom;
 
+use super::logs::log_ranges;
 use crate::engine::port::{ConsumerControl, EngineError, LogRange};
 
 /// Where a group begins that has no committed position.
@@ -47,9 +48,10 @@ impl Rule {
             Ok(positions) => positions.into_iter().map(|p| (p.partition, p.offset)).collect(),
             Err(error) => return (BTreeMap::new(), Some(error)),
         };
-        let logs = control.log_ranges(partitions, until.saturating_duration_since(Instant::now()));
+        let (logs, failure) =
+            log_ranges(control, partitions, until.saturating_duration_since(Instant::now()));
         let begin = |(partition, log)| (partition, self.choose(committed.get(&partition).copied(), log));
-        (logs.found.into_iter().map(begin).collect(), logs.failure)
+        (logs.into_iter().map(begin).collect(), failure)
     }
 }
 

@@ -3,13 +3,7 @@
 //! Adapters translate and decide nothing. Calls marked *blocking* may wait up to their limit and belong on threads of
 //! their own, never on an async worker.
 
-use std::{
-    any::Any,
-    collections::BTreeMap,
-    fmt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{any::Any, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use zms_core::{
@@ -371,59 +365,17 @@ pub trait ConsumerControl {
     /// [`EngineError`] when the broker does not answer in time.
     fn committed(&self, partitions: &[i32], limit: Duration) -> Result<Vec<Position>, EngineError>;
 
-    /// Blocking: the log of a partition, up to the high watermark.
+    /// Blocking: the logs of these partitions, up to the high watermark; those that do not answer may be left out.
     ///
     /// # Errors
-    /// [`EngineError`] when the broker does not answer in time.
-    fn log_range(&self, partition: i32, limit: Duration) -> Result<LogRange, EngineError>;
-
-    /// Blocking: the logs of several partitions, up to their high watermarks. Those without an answer within the limit
-    /// are left out; the last error tells why. Asks for all at once where the client can: each question of its own may
-    /// have to wait behind a fetch.
-    fn log_ranges(&self, partitions: &[i32], limit: Duration) -> LogRanges {
-        LogRanges::one_by_one(partitions, limit, |partition, limit| self.log_range(partition, limit))
-    }
+    /// [`EngineError`] when none answers in time. One partition without a leader may use up the time of all.
+    fn log_ranges(&self, partitions: &[i32], limit: Duration) -> Result<Vec<(i32, LogRange)>, EngineError>;
 
     /// Blocking: number of partitions of the topic.
     ///
     /// # Errors
     /// [`EngineError`] when the broker does not answer in time or the topic is unknown.
     fn partition_count(&self, limit: Duration) -> Result<i32, EngineError>;
-}
-
-/// Logs of several partitions, as far as brokers answered.
-#[derive(Debug, Clone, Default)]
-pub struct LogRanges {
-    /// The logs, by partition.
-    pub found: BTreeMap<i32, LogRange>,
-    /// Why others are missing.
-    pub failure: Option<EngineError>,
-}
-
-impl LogRanges {
-    /// One partition without a leader must not use up the time of all others.
-    const QUESTION_LIMIT: Duration = Duration::from_secs(2);
-
-    /// Asks for each partition by itself, for about `limit` in all.
-    pub fn one_by_one(
-        partitions: &[i32],
-        limit: Duration,
-        ask: impl Fn(i32, Duration) -> Result<LogRange, EngineError>,
-    ) -> Self {
-        let until = Instant::now() + limit;
-        let mut ranges = Self::default();
-        for &partition in partitions {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            match ask(partition, left.min(Self::QUESTION_LIMIT)) {
-                Ok(log) => drop(ranges.found.insert(partition, log)),
-                Err(error) => ranges.failure = Some(error),
-            }
-        }
-        ranges
-    }
 }
 
 /// A member of a consumer group on one cluster, subscribed to one topic. Belongs to one thread.
@@ -468,7 +420,7 @@ pub trait ClusterAdmin: Send + Sync + fmt::Debug {
         &self,
         topic: &TopicName,
         limit: Duration,
-    ) -> Result<BTreeMap<String, String>, EngineError>;
+    ) -> Result<std::collections::BTreeMap<String, String>, EngineError>;
 
     /// The log of each partition, up to the high watermark.
     ///
@@ -498,5 +450,5 @@ pub struct NewTopic {
     /// Replication factor; `None` is the broker's default.
     pub replication: Option<i32>,
     /// Topic settings, by Kafka's names.
-    pub settings: BTreeMap<String, String>,
+    pub settings: std::collections::BTreeMap<String, String>,
 }

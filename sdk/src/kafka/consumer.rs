@@ -25,8 +25,8 @@ use super::{
     native, record,
 };
 use crate::engine::port::{
-    AssignmentListener, ConsumerClient, ConsumerControl, ConsumerSpec, EngineError, LogRange, LogRanges,
-    OpenError, Position, Record, Start,
+    AssignmentListener, ConsumerClient, ConsumerControl, ConsumerSpec, EngineError, LogRange, OpenError,
+    Position, Record, Start,
 };
 
 /// A subscribed consumer.
@@ -76,11 +76,7 @@ impl ConsumerControl for KafkaConsumer {
         self.control().committed(partitions, limit)
     }
 
-    fn log_range(&self, partition: i32, limit: Duration) -> Result<LogRange, EngineError> {
-        self.control().log_range(partition, limit)
-    }
-
-    fn log_ranges(&self, partitions: &[i32], limit: Duration) -> LogRanges {
+    fn log_ranges(&self, partitions: &[i32], limit: Duration) -> Result<Vec<(i32, LogRange)>, EngineError> {
         self.control().log_ranges(partitions, limit)
     }
 

@@ -1,10 +1,6 @@
 //! Questions and orders to a consumer on its own thread.
 
-use std::{
-    cell::RefCell,
-    collections::BTreeSet,
-    time::{Duration, Instant},
-};
+use std::{cell::RefCell, collections::BTreeSet, time::Duration};
 
 use rdkafka::{
     Offset, TopicPartitionList,
@@ -14,17 +10,14 @@ use rdkafka::{
 
 use super::{
     consumer::Membership,
-    error::{coded, deadline, failure, timeout, translated},
+    error::{coded, failure, timeout, translated},
     log_range::log_ranges,
     native,
 };
-use crate::engine::port::{ConsumerControl, EngineError, FailureKind, LogRange, LogRanges, Position, Start};
+use crate::engine::port::{ConsumerControl, EngineError, FailureKind, LogRange, Position, Start};
 
 /// How long a commit waits for the broker's answer. It may still succeed after that.
 const COMMIT_LIMIT: Duration = Duration::from_secs(10);
-
-/// How long all partitions are asked for at once before each is asked for by itself.
-const AT_ONCE_LIMIT: Duration = Duration::from_secs(2);
 
 /// A consumer as its listener and its owner see it.
 pub(super) struct Control<'a> {
@@ -126,21 +119,9 @@ impl ConsumerControl for Control<'_> {
         committed(self.consumer, self.list(partitions), limit)
     }
 
-    fn log_range(&self, partition: i32, limit: Duration) -> Result<LogRange, EngineError> {
-        let ranges = log_ranges(self.consumer.client(), self.topic, &[partition], limit)?;
-        ranges.first().copied().ok_or_else(|| failure(FailureKind::Other, "no answer"))
-    }
-
-    fn log_ranges(&self, partitions: &[i32], limit: Duration) -> LogRanges {
-        let until = deadline(limit);
-        match log_ranges(self.consumer.client(), self.topic, partitions, AT_ONCE_LIMIT.min(limit / 2)) {
-            Ok(logs) => LogRanges { found: partitions.iter().copied().zip(logs).collect(), failure: None },
-            // One that cannot be answered for fails them all.
-            Err(_) => {
-                let left = until.saturating_duration_since(Instant::now());
-                LogRanges::one_by_one(partitions, left, |partition, limit| self.log_range(partition, limit))
-            }
-        }
+    fn log_ranges(&self, partitions: &[i32], limit: Duration) -> Result<Vec<(i32, LogRange)>, EngineError> {
+        let ranges = log_ranges(self.consumer.client(), self.topic, partitions, limit)?;
+        Ok(partitions.iter().copied().zip(ranges).collect())
     }
 
     fn partition_count(&self, limit: Duration) -> Result<i32, EngineError> {

@@ -10,11 +10,11 @@ use rdkafka::{
 
 use super::{
     error::{coded, failure},
-    native::{End, LogEnds},
+    native::{self, End, LogEnds},
 };
 use crate::engine::port::{EngineError, FailureKind, LogRange};
 
-/// The logs of these partitions, in this order: two requests to each of their leaders.
+/// The logs of these partitions, in this order: two requests to each of their leaders, at the same time.
 pub(super) fn log_ranges<C: ClientContext>(
     client: &Client<C>,
     topic: &str,
@@ -22,13 +22,9 @@ pub(super) fn log_ranges<C: ClientContext>(
     limit: Duration,
 ) -> Result<Vec<LogRange>, EngineError> {
     let ask = |end| {
-        let mut list = TopicPartitionList::with_capacity(partitions.len());
-        for partition in partitions {
-            list.add_partition(topic, *partition);
-        }
-        LogEnds::ask(client, list, end, limit).map_err(|code| named(topic, None, code))
+        let list = list_of(topic, partitions);
+        native::ask_log_ends(client, list, end, limit).map_err(|code| named(topic, None, code))
     };
-    // Both at once: behind a fetch that waits for messages, each would wait for its own.
     let (low, high) = (ask(End::Low)?, ask(End::High)?);
     let (low, high) = (ends(topic, low)?, ends(topic, high)?);
     partitions
@@ -38,6 +34,14 @@ pub(super) fn log_ranges<C: ClientContext>(
             _ => Err(failure(FailureKind::Other, format!("no answer for {topic}/{partition}"))),
         })
         .collect()
+}
+
+fn list_of(topic: &str, partitions: &[i32]) -> TopicPartitionList {
+    let mut list = TopicPartitionList::with_capacity(partitions.len());
+    for partition in partitions {
+        list.add_partition(topic, *partition);
+    }
+    list
 }
 
 fn ends(topic: &str, asked: LogEnds) -> Result<BTreeMap<i32, i64>, EngineError> {

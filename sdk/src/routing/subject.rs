@@ -9,6 +9,7 @@ use std::{
 use tokio::sync::watch;
 use zms_core::{
     name::{GroupName, TopicName},
+    path,
     registration::Role,
     route::GroupRoute,
 };
@@ -54,8 +55,8 @@ impl Subject {
     /// The path of its node.
     pub(super) fn path(&self) -> String {
         match self {
-            Self::Topic { topic, .. } => format!("/zms/topic/{topic}"),
-            Self::Group { group, .. } => format!("/zms/consumergroup/{group}"),
+            Self::Topic { topic, .. } => path::topic(topic),
+            Self::Group { group, .. } => path::group(group),
         }
     }
 

@@ -7,6 +7,7 @@ use zms_core::{
     meta::{ClusterMeta, GroupMeta, MetaError, TopicMeta},
     migration::MigrationRecord,
     name::{ClusterName, GroupName, TopicName},
+    path,
     property::Dropped,
     resolve::{ClusterFault, Target, cluster_spec, group_target, topic_target},
     route::{ChangeId, ClusterSpec, GroupRoute, Source, TopicRoute, Traffic},
@@ -151,13 +152,13 @@ impl Reading<'_> {
     }
 
     async fn record(&mut self, topic: &TopicName) -> Result<Option<MigrationRecord>, Stop> {
-        let record = self.parsed(&migration_path(topic), MigrationRecord::parse).await?;
+        let record = self.parsed(&path::migration(topic), MigrationRecord::parse).await?;
         self.moving = record.as_ref().is_some_and(MigrationRecord::is_running);
         Ok(record)
     }
 
     async fn cluster(&mut self, cluster: ClusterName) -> Result<Arc<ClusterSpec>, Stop> {
-        let path = cluster_path(&cluster);
+        let path = path::cluster(&cluster);
         let Some(meta) = self.parsed(&path, ClusterMeta::parse).await? else {
             let refusal = Refusal::UnknownCluster { cluster: cluster.to_string() };
             return Err(Stop::Refused(Complaint { refusal, changed: None }));
@@ -208,12 +209,4 @@ fn cluster_fault(path: &str, changed: ChangeId, fault: ClusterFault) -> Stop {
         fault => Refusal::Unreadable { path: path.to_owned(), reason: fault.to_string() },
     };
     Stop::Refused(Complaint { refusal, changed: Some(changed) })
-}
-
-fn migration_path(topic: &TopicName) -> String {
-    format!("/zms/migration/{topic}")
-}
-
-fn cluster_path(cluster: &ClusterName) -> String {
-    format!("/zms/cluster/{cluster}")
 }

@@ -298,13 +298,16 @@ impl ConsumerControl for FakeControl {
         })
     }
 
-    fn log_range(&self, partition: i32, _: Duration) -> Result<LogRange, EngineError> {
+    fn log_ranges(&self, partitions: &[i32], _: Duration) -> Result<Vec<(i32, LogRange)>, EngineError> {
         self.answer(|state| {
-            let log = &state.logs[usize::try_from(partition).unwrap()];
-            if state.leaderless.contains(&partition) {
-                return Err(failure(FailureKind::Unreachable));
-            }
-            Ok(LogRange { low: log.low, high: log.high })
+            let range = |&partition: &i32| {
+                let log = &state.logs[usize::try_from(partition).unwrap()];
+                if state.leaderless.contains(&partition) {
+                    return Err(failure(FailureKind::Unreachable));
+                }
+                Ok((partition, LogRange { low: log.low, high: log.high }))
+            };
+            partitions.iter().map(range).collect()
         })
     }
 
@@ -368,8 +371,8 @@ impl ConsumerControl for FakeClient {
     fn committed(&self, partitions: &[i32], limit: Duration) -> Result<Vec<Position>, EngineError> {
         self.control.committed(partitions, limit)
     }
-    fn log_range(&self, partition: i32, limit: Duration) -> Result<LogRange, EngineError> {
-        self.control.log_range(partition, limit)
+    fn log_ranges(&self, partitions: &[i32], limit: Duration) -> Result<Vec<(i32, LogRange)>, EngineError> {
+        self.control.log_ranges(partitions, limit)
     }
     fn partition_count(&self, limit: Duration) -> Result<i32, EngineError> {
         self.control.partition_count(limit)

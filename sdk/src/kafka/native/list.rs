@@ -88,34 +88,33 @@ pub(in crate::kafka) enum End {
     High,
 }
 
-/// A question for one end of several logs, which is on its way.
+/// A question for one end of each of some logs, under way.
 pub(in crate::kafka) struct LogEnds {
     queue: Queue,
-    until: Instant,
+    limit: Duration,
+}
+
+/// Asks for one end of each of these logs.
+pub(in crate::kafka) fn ask_log_ends<C: ClientContext>(
+    client: &Client<C>,
+    mut list: TopicPartitionList,
+    end: End,
+    limit: Duration,
+) -> Result<LogEnds, RDKafkaErrorCode> {
+    // The library's numbers for "the beginning" and "the end" of a consumer are those of this request, too.
+    let which = if end == End::Low { Offset::Beginning } else { Offset::End };
+    list.set_all_offsets(which).map_err(|_| RDKafkaErrorCode::InvalidArgument)?;
+    let queue = Queue::new(client);
+    let options = Options::new(client, limit);
+    // SAFETY: all four are alive; the call copies list and options and answers with an event on `queue`.
+    unsafe { sys::rd_kafka_ListOffsets(client.native_ptr(), list.ptr(), options.0, queue.0) };
+    Ok(LogEnds { queue, limit })
 }
 
 impl LogEnds {
-    /// Asks for one end of each of these logs.
-    pub(in crate::kafka) fn ask<C: ClientContext>(
-        client: &Client<C>,
-        mut list: TopicPartitionList,
-        end: End,
-        limit: Duration,
-    ) -> Result<Self, RDKafkaErrorCode> {
-        // The library's numbers for "the beginning" and "the end" of a consumer are those of this request, too.
-        let which = if end == End::Low { Offset::Beginning } else { Offset::End };
-        list.set_all_offsets(which).map_err(|_| RDKafkaErrorCode::InvalidArgument)?;
-        let queue = Queue::new(client);
-        let options = Options::new(client, limit);
-        // SAFETY: all four are alive; the call copies list and options and answers with an event on `queue`. A request
-        // under way holds its own reference to the queue.
-        unsafe { sys::rd_kafka_ListOffsets(client.native_ptr(), list.ptr(), options.0, queue.0) };
-        Ok(Self { queue, until: deadline(limit.saturating_add(ANSWER_GRACE)) })
-    }
-
-    /// The answer is for each partition apart, in any order.
+    /// Waits for the answer, which is for each partition apart, in any order.
     pub(in crate::kafka) fn answer(self) -> Result<Vec<ListEntry>, RDKafkaErrorCode> {
-        let event = self.queue.answer(self.until.saturating_duration_since(Instant::now()))?;
+        let event = self.queue.answer(self.limit.saturating_add(ANSWER_GRACE))?;
         // SAFETY: the event is alive.
         Ok(unsafe { listed(event.0) })
     }

@@ -13,7 +13,7 @@ pub(crate) use self::mock::MockHandle;
 #[cfg(all(test, feature = "testing"))]
 pub(super) use self::record::send_foreign;
 pub(super) use self::{
-    list::{End, LogEnds, commit, entries},
+    list::{End, LogEnds, ask_log_ends, commit, entries},
     record::{Persistence, flush_slice, headers, persistence},
 };
 

@@ -1,5 +1,7 @@
 //! `zmsctl topic`.
 
+mod create;
+
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use zms_sdk::{
@@ -7,8 +9,10 @@ use zms_sdk::{
     admin::{Admin, StatisticsLogger, TopicMeta},
 };
 
+use self::create::CreateArgs;
 use crate::{
     argument::{ForceArgs, GateArgs, GateChangeArgs, NewArgs, apply, assignment, gate_json},
+    context::Context,
     failure::Failure,
     view::View,
 };
@@ -22,12 +26,24 @@ Examples:
   zmsctl topic add orders --cluster a --gate-addresses 10.0.0.7,10.0.0.8 --gate-cluster b
 ";
 
+const SET_EXAMPLES: &str = "\
+Examples:
+  zmsctl topic set orders --producer linger=20ms --unset-producer compression
+  zmsctl topic set orders --gate-addresses 10.0.0.7 --gate-cluster b
+  zmsctl topic set orders --no-gate
+  zmsctl topic set orders --cluster b --force     # at once, moves no message; then each group: group set G --cluster b
+";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Adds a topic to the registry; on the Kafka cluster it must be created apart.
+    /// Creates a topic on its Kafka cluster, and with --register in the registry too.
+    #[command(after_help = create::EXAMPLES)]
+    Create(CreateArgs),
+    /// Adds a topic to the registry; on the Kafka cluster it must exist, or be created by `topic create`.
     #[command(after_help = ADD_EXAMPLES)]
     Add(AddArgs),
     /// Changes a topic; running producers follow.
+    #[command(after_help = SET_EXAMPLES)]
     Set(SetArgs),
     /// Shows a topic.
     Show {
@@ -64,7 +80,8 @@ pub(crate) struct AddArgs {
 pub(crate) struct SetArgs {
     /// Its name.
     name: TopicName,
-    /// Another cluster, at once and without moving a message. Refused while the topic is in use.
+    /// Another cluster, at once and without moving a message. Refused while groups are bound to the topic or producers
+    /// are connected, unless forced.
     #[arg(long)]
     cluster: Option<ClusterName>,
     #[command(flatten)]
@@ -95,8 +112,10 @@ enum Statistics {
 }
 
 impl Command {
-    pub(crate) async fn run(self, admin: &Admin) -> Result<View, Failure> {
+    pub(crate) async fn run(self, context: &Context) -> Result<View, Failure> {
+        let admin = &context.admin().await?;
         match self {
+            Self::Create(args) => args.run(context).await,
             Self::Add(args) => args.run(admin).await,
             Self::Set(args) => args.run(admin).await,
             Self::Show { name } => {
