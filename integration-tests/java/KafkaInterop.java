@@ -1,4 +1,5 @@
 import java.io.BufferedReader;
+import java.io.ByteArrayInputStream;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -6,6 +7,8 @@ import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
+import java.util.concurrent.CountDownLatch;
 import java.util.stream.Collectors;
 
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -18,6 +21,8 @@ import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.zookeeper.Watcher.Event.KeeperState;
+import org.apache.zookeeper.ZooKeeper;
 
 /**
  * The Java client's side of the interoperability test: sends and reads with its defaults.
@@ -28,6 +33,8 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * <ul>
  *   <li>{@code produce BOOTSTRAP TOPIC}: sends the messages on standard input, answers {@code PARTITION} for each.
  *   <li>{@code consume BOOTSTRAP TOPIC COUNT}: answers {@code PARTITION MESSAGE} for each.
+ *   <li>{@code route CONNECT GROUP}: follows the registry as a Java service does, and answers {@code BOOTSTRAP TOPIC},
+ *       the group's own cluster and the topic that it is bound to; then, in the second line, the topic's cluster.
  * </ul>
  */
 public final class KafkaInterop {
@@ -35,12 +42,46 @@ public final class KafkaInterop {
     private static final HexFormat HEX = HexFormat.of();
 
     public static void main(String[] args) throws Exception {
+        if (args[0].equals("route")) {
+            route(args[1], args[2]);
+            return;
+        }
         Map<String, Object> config = Map.of("bootstrap.servers", args[1]);
         switch (args[0]) {
             case "produce" -> produce(config, args[2]);
             case "consume" -> consume(config, args[2], Integer.parseInt(args[3]));
             default -> throw new IllegalArgumentException(args[0]);
         }
+    }
+
+    private static void route(String connect, String group) throws Exception {
+        CountDownLatch connected = new CountDownLatch(1);
+        try (var zookeeper = new ZooKeeper(connect, 10_000, event -> {
+            if (event.getState() == KeeperState.SyncConnected) {
+                connected.countDown();
+            }
+        })) {
+            connected.await();
+            Properties bound = node(zookeeper, "/zms/consumergroup/" + group);
+            String topic = bound.getProperty("bindingTopic");
+            System.out.println(bootstrap(zookeeper, bound) + " " + topic);
+            System.out.println(bootstrap(zookeeper, node(zookeeper, "/zms/topic/" + topic)));
+        }
+    }
+
+    private static String bootstrap(ZooKeeper zookeeper, Properties entry) throws Exception {
+        Properties cluster = node(zookeeper, "/zms/cluster/" + entry.getProperty("clusterName"));
+        if (!cluster.getProperty("brokerType").equalsIgnoreCase("kafka")) {
+            throw new IllegalStateException("not a Kafka cluster: " + cluster);
+        }
+        return cluster.getProperty("bootAddr");
+    }
+
+    private static Properties node(ZooKeeper zookeeper, String path) throws Exception {
+        Properties properties = new Properties();
+        byte[] data = zookeeper.getData(path, false, null);
+        properties.load(new InputStreamReader(new ByteArrayInputStream(data), StandardCharsets.UTF_8));
+        return properties;
     }
 
     private static void produce(Map<String, Object> config, String topic) throws Exception {

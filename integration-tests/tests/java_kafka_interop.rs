@@ -5,15 +5,13 @@
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
 
-use rdkafka::ClientConfig;
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::message::{Header, Headers, Message as _, OwnedHeaders};
-use rdkafka::producer::{FutureProducer, FutureRecord};
-use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use zms_integration_tests::estate::{CLOSE_LIMIT, Estate};
 use zms_integration_tests::services::{Shared, java_class_path, require_services_and_jdk};
-use zms_integration_tests::wait::LIMIT;
+use zms_integration_tests::wait::eventually;
+use zms_sdk::admin::{ClusterMeta, Format};
+use zms_sdk::{ClusterName, Delivery, GroupName, Outcome, TopicName, Zms};
 
 /// Many, so that two partitioners agree by chance on hardly any table of keys.
 const PARTITIONS: i32 = 31;
@@ -32,22 +30,53 @@ async fn both_sides_choose_the_same_partition_and_read_what_the_other_wrote() {
     if !require_services_and_jdk() {
         return;
     }
-    let cluster = Shared::get().a();
-    let (from_java, from_rust) = (Shared::unique("from-java"), Shared::unique("from-rust"));
-    cluster.create_topic(&from_java, PARTITIONS).unwrap();
-    cluster.create_topic(&from_rust, PARTITIONS).unwrap();
+    let estate = Estate::shared().await;
+    let bootstrap = Shared::get().a().bootstrap();
+    let (from_java, from_rust) =
+        (estate.topic("from-java", PARTITIONS).await, estate.topic("from-rust", PARTITIONS).await);
+    let zms = estate.open("interop").await;
     let sent = messages();
 
-    let java_chose = java_produce(&cluster.bootstrap(), &from_java, &sent);
-    let rust_chose = rust_produce(&cluster.bootstrap(), &from_rust, &sent).await;
+    let java_chose = java_produce(&bootstrap, from_java.as_str(), &sent);
+    let rust_chose = rust_produce(&zms, from_rust.as_str(), &sent).await;
     for (message, (java, rust)) in sent.iter().zip(java_chose.iter().zip(&rust_chose)) {
         // A message without a key goes anywhere.
         assert!(message.key.is_none() || java == rust, "{message:?}: Java chose {java}, Rust {rust}");
     }
 
     let expected = |chosen: Vec<i32>| sorted(chosen.into_iter().zip(sent.clone()).collect());
-    assert_eq!(sorted(rust_consume(&cluster.bootstrap(), &from_java, sent.len())), expected(java_chose));
-    assert_eq!(sorted(java_consume(&cluster.bootstrap(), &from_rust, sent.len())), expected(rust_chose));
+    let group = estate.group(&from_java).await;
+    assert_eq!(sorted(rust_consume(&zms, group.as_str(), sent.len()).await), expected(java_chose));
+    assert_eq!(sorted(java_consume(&bootstrap, from_rust.as_str(), sent.len())), expected(rust_chose));
+    zms.close(CLOSE_LIMIT).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_java_service_follows_what_the_operator_wrote_in_its_own_format() {
+    if !require_services_and_jdk() {
+        return;
+    }
+    let estate = Estate::shared().await;
+    let (admin, shared) = (estate.admin(), Shared::get());
+    let (a, b) = (ClusterName::new("old-a").unwrap(), ClusterName::new("old-b").unwrap());
+    for (name, cluster) in [(&a, shared.a()), (&b, shared.b())] {
+        let fill = |meta: &mut ClusterMeta| meta.bootstrap = format!("{},127.0.0.1:1", cluster.bootstrap());
+        admin.add_cluster(name, Format::Properties, fill).await.unwrap();
+    }
+    let (topic, group) = (TopicName::new("shipments").unwrap(), GroupName::new("logistics").unwrap());
+    admin.add_topic(&topic, Format::Properties, &a, |_| ()).await.unwrap();
+    admin.add_group(&group, Format::Properties, &topic, |_| ()).await.unwrap();
+    let expected = |of_group: &str, of_topic: &str| {
+        format!("{of_group},127.0.0.1:1 shipments\n{of_topic},127.0.0.1:1\n")
+    };
+    let route = || java(&["route", estate.connect_string(), "logistics"], "");
+    assert_eq!(route(), expected(&shared.a().bootstrap(), &shared.a().bootstrap()));
+
+    // A rewrite keeps the format.
+    estate.set_topic_cluster(&topic, "old-b").await;
+    assert_eq!(route(), expected(&shared.a().bootstrap(), &shared.b().bootstrap()));
+    estate.set_group_cluster(&group, "old-b").await;
+    assert_eq!(route(), expected(&shared.b().bootstrap(), &shared.b().bootstrap()));
 }
 
 fn messages() -> Vec<Message> {
@@ -106,49 +135,47 @@ fn sorted(mut messages: Vec<(i32, Message)>) -> Vec<(i32, Message)> {
     messages
 }
 
-async fn rust_produce(bootstrap: &str, topic: &str, messages: &[Message]) -> Vec<i32> {
-    let producer: FutureProducer = client(bootstrap).set("partitioner", "murmur2_random").create().unwrap();
+async fn rust_produce(zms: &Zms, topic: &str, messages: &[Message]) -> Vec<i32> {
     let mut partitions = Vec::new();
     for message in messages {
-        let headers = message.headers.iter().fold(OwnedHeaders::new(), |headers, (name, value)| {
-            headers.insert(Header { key: name, value: value.as_ref() })
-        });
-        let mut record = FutureRecord::to(topic).headers(headers);
-        record.key = message.key.as_ref();
-        record.payload = message.value.as_ref();
-        partitions.push(producer.send(record, LIMIT).await.map_err(|(error, _)| error).unwrap().partition);
+        let mut own = match (&message.key, &message.value) {
+            (_, Some(value)) => zms_sdk::Message::new(value.clone()),
+            (Some(key), None) => zms_sdk::Message::tombstone(key.clone()),
+            (None, None) => unreachable!("not in the table"),
+        };
+        if let Some(key) = &message.key {
+            own = own.key(key.clone());
+        }
+        for (name, value) in &message.headers {
+            own = match value {
+                Some(value) => own.header(name, value.clone()),
+                None => own.null_header(name),
+            };
+        }
+        partitions.push(zms.send(topic, own).await.unwrap().partition);
     }
     partitions
 }
 
-fn rust_consume(bootstrap: &str, topic: &str, count: usize) -> Vec<(i32, Message)> {
-    let consumer: BaseConsumer = client(bootstrap).set("group.id", "interop").create().unwrap();
-    let mut assignment = TopicPartitionList::new();
-    for partition in 0..PARTITIONS {
-        assignment.add_partition_offset(topic, partition, Offset::Beginning).unwrap();
-    }
-    consumer.assign(&assignment).unwrap();
-    let (mut found, limit) = (Vec::new(), Instant::now() + LIMIT);
-    while found.len() < count && Instant::now() < limit {
-        let Some(message) = consumer.poll(Duration::from_millis(100)) else { continue };
-        let message = message.unwrap();
-        let headers = message.headers().map(|headers| {
-            headers.iter().map(|header| (header.key.to_owned(), header.value.map(<[u8]>::to_vec))).collect()
-        });
-        let own = Message {
-            key: message.key().map(<[u8]>::to_vec),
-            value: message.payload().map(<[u8]>::to_vec),
-            headers: headers.unwrap_or_default(),
+async fn rust_consume(zms: &Zms, group: &str, count: usize) -> Vec<(i32, Message)> {
+    let found = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&found);
+    let handler = move |delivery: Delivery| {
+        let owned = |bytes: &[u8]| bytes.to_vec();
+        let headers = delivery.headers().iter();
+        let message = Message {
+            key: delivery.key().map(|key| owned(key)),
+            value: delivery.payload().map(|payload| owned(payload)),
+            headers: headers.map(|h| (h.name.clone(), h.value.as_ref().map(|value| owned(value)))).collect(),
         };
-        found.push((message.partition(), own));
-    }
+        sink.lock().unwrap().push((delivery.partition(), message));
+        std::future::ready(Outcome::Done)
+    };
+    let subscription = zms.subscribe(group).handle(handler).await.unwrap();
+    eventually("all are read", || found.lock().unwrap().len() >= count).await;
+    subscription.shutdown(CLOSE_LIMIT).await.unwrap();
+    let found = found.lock().unwrap().clone();
     found
-}
-
-fn client(bootstrap: &str) -> ClientConfig {
-    let mut config = ClientConfig::new();
-    config.set("bootstrap.servers", bootstrap).set("log_level", "0");
-    config
 }
 
 fn java_produce(bootstrap: &str, topic: &str, messages: &[Message]) -> Vec<i32> {
