@@ -16,6 +16,9 @@ const PARTITIONER: (&str, &str) = ("partitioner", "murmur2_random");
 /// How long a new client waits for a topic that its cluster does not know. The library's own limit, 30 s, is not below
 /// the delivery timeout, so that a message to a missing topic would end as one that just took too long.
 const UNKNOWN_TOPIC_LIMIT: (&str, &str) = ("topic.metadata.propagation.max.ms", "5000");
+/// The longest wait between two attempts to connect. With the library's own, 10 s, sends in flight to a dead broker ended
+/// up to that much after their delivery timeout, and a broker that came back was not noticed for as long.
+const RECONNECT: (&str, &str) = ("reconnect.backoff.max.ms", "2000");
 const ASSIGNMENT: (&str, &str) = ("partition.assignment.strategy", "cooperative-sticky");
 
 /// A client's properties, ready to open it. No `Debug`: values may be secrets.
@@ -108,6 +111,7 @@ impl Settings {
         for (property, value) in cluster.properties.iter().chain(own) {
             self.resolved(property, value)?;
         }
+        self.default_reconnect();
         if self.config.get("debug").is_some() {
             self.config.set_log_level(RDKafkaLogLevel::Debug);
         }
@@ -127,6 +131,13 @@ impl Settings {
         }
         self.put(property, &plain);
         Ok(())
+    }
+
+    /// The library refuses a longest wait below the first one, so one that is set stands alone.
+    fn default_reconnect(&mut self) {
+        if [RECONNECT.0, "reconnect.backoff.ms"].iter().all(|set| self.config.get(set).is_none()) {
+            self.put(RECONNECT.0, RECONNECT.1);
+        }
     }
 
     /// The broker assigns under the consumer protocol; librdkafka then refuses a strategy.

@@ -75,11 +75,22 @@ fn no_answer_is_an_error_within_the_limit() {
     assert!(started.elapsed() < Duration::from_secs(20));
 }
 
-fn refused(properties: &[(&str, &str)]) -> OpenError {
+fn opened(properties: &[(&str, &str)]) -> Result<(), OpenError> {
     let cluster = cluster_with("orders", 1);
     let spec =
         ProducerSpec { cluster: spec(&cluster), client_id: "test".to_owned(), properties: owned(properties) };
-    KafkaEngine::new().open_producer(&spec).map(drop).unwrap_err()
+    KafkaEngine::new().open_producer(&spec).map(drop)
+}
+
+fn refused(properties: &[(&str, &str)]) -> OpenError {
+    opened(properties).unwrap_err()
+}
+
+#[test]
+fn a_wait_before_reconnecting_above_our_longest_is_taken() {
+    opened(&[("reconnect.backoff.ms", "5000")]).unwrap();
+    opened(&[("reconnect.backoff.max.ms", "60000")]).unwrap();
+    refused(&[("reconnect.backoff.ms", "5000"), ("reconnect.backoff.max.ms", "2000")]);
 }
 
 #[test]
