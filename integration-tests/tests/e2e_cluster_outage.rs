@@ -12,6 +12,9 @@ use zms_sdk::ClusterName;
 use zms_sdk::admin::Safety;
 use zms_sdk::producer::ProducerOptions;
 
+/// How long a message may be on its way.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(10);
+
 #[tokio::test(flavor = "multi_thread")]
 async fn services_leave_a_dead_cluster_and_its_remainder_is_handled_when_it_is_back() {
     if !require_services() {
@@ -21,7 +24,8 @@ async fn services_leave_a_dead_cluster_and_its_remainder_is_handled_when_it_is_b
         tokio::task::spawn_blocking(|| (Shared::get(), KafkaCluster::start(1).unwrap())).await.unwrap();
     let estate = Estate::on(shared.zookeeper(), &[("a", &dying), ("b", shared.b())]).await;
     let trial = Trial::begin(&estate, 4, &[Kept::NoLoss, Kept::AtLeastOnce, Kept::PartitionOrder]).await;
-    let short = ProducerOptions::new().property("message.timeout.ms", "10000");
+    let short =
+        ProducerOptions::new().property("message.timeout.ms", &DELIVERY_TIMEOUT.as_millis().to_string());
     let short = short.property("request.timeout.ms", "3000");
     let sending = estate.builder("sender").producer(short).connect().await.unwrap();
     let handles = [estate.open("member-1").await, estate.open("member-2").await, sending];

@@ -174,8 +174,7 @@ async fn rust_consume(zms: &Zms, group: &str, count: usize) -> Vec<(i32, Message
     let subscription = zms.subscribe(group).handle(handler).await.unwrap();
     eventually("all are read", || found.lock().unwrap().len() >= count).await;
     subscription.shutdown(CLOSE_LIMIT).await.unwrap();
-    let found = found.lock().unwrap().clone();
-    found
+    found.lock().unwrap().clone()
 }
 
 fn java_produce(bootstrap: &str, topic: &str, messages: &[Message]) -> Vec<i32> {

@@ -29,6 +29,8 @@ pub struct Sent {
     pub unknown: u64,
     /// The longest time from the call to the acknowledgement.
     pub longest: Duration,
+    /// The longest time from the call to an error.
+    pub longest_failure: Duration,
 }
 
 impl Sent {
@@ -83,8 +85,7 @@ impl Sender {
             sent.ended() == sent.started
         })
         .await;
-        let sent = lock(books).clone();
-        sent
+        lock(books).clone()
     }
 }
 
@@ -150,6 +151,7 @@ fn note(
             sent.longest = sent.longest.max(to.began.elapsed());
         }
         Err(error) => {
+            sent.longest_failure = sent.longest_failure.max(to.began.elapsed());
             sent.unknown += u64::from(matches!(error, SendError::Unknown { .. }));
             sent.failed.push(error.to_string());
         }
