@@ -22,7 +22,7 @@ use zms_sdk::{
 /// How long a name that leads nowhere is waited for.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a message may be on its way.
-const DELIVERY_TIMEOUT: &str = "4000";
+const DELIVERY_TIMEOUT: &str = "9000";
 /// None of the refusals here may take longer.
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -159,6 +159,7 @@ async fn send_until_taken(zms: &Zms, topic: &str) -> zms_sdk::Receipt {
         if let Ok(receipt) = zms.send(topic, Message::new("found")).await {
             return receipt;
         }
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails in a helper fails the test")]
 
+use std::time::Duration;
+
 use zms_integration_tests::estate::{CLOSE_LIMIT, Estate, Sender, Trial};
 use zms_integration_tests::guarantees::Kept;
 use zms_integration_tests::services::require_services;
@@ -10,6 +12,9 @@ use zms_sdk::{Subscription, Zms};
 
 /// Handled on a cluster before the next change, so that each change meets running traffic.
 const SOME: u64 = 300;
+
+/// How long a send or the group may stand still at a change; far more than a change takes on a busy machine.
+const GAP_LIMIT: Duration = Duration::from_secs(15);
 
 /// Four senders in two processes, a group of two members in two more.
 struct Running {
@@ -87,6 +92,7 @@ impl Running {
         println!(
             "{what}: {total} messages, longest send {stall:?}, longest time without a handler call {gap:?}"
         );
+        assert!(gap < GAP_LIMIT && stall < GAP_LIMIT);
 
         let failed: Vec<&String> = sent.iter().flat_map(|sent| &sent.failed).collect();
         assert_eq!(failed, Vec::<&String>::new());

@@ -13,6 +13,9 @@ use crate::engine::port::{ConsumerSpec, OpenError, ProducerSpec};
 
 /// Hash of keys as in Java's client, so that both put a key on the same partition.
 const PARTITIONER: (&str, &str) = ("partitioner", "murmur2_random");
+/// How long a new client waits for a topic that its cluster does not know. The library's own limit, 30 s, is not below
+/// the delivery timeout, so that a message to a missing topic would end as one that just took too long.
+const UNKNOWN_TOPIC_LIMIT: (&str, &str) = ("topic.metadata.propagation.max.ms", "5000");
 const ASSIGNMENT: (&str, &str) = ("partition.assignment.strategy", "cooperative-sticky");
 
 /// A client's properties, ready to open it. No `Debug`: values may be secrets.
@@ -27,7 +30,9 @@ impl Settings {
     /// For a producer.
     pub(super) fn producer(spec: &ProducerSpec) -> Result<Self, OpenError> {
         let mut settings = Self::new(&spec.cluster);
-        settings.put(PARTITIONER.0, PARTITIONER.1);
+        for (property, value) in [PARTITIONER, UNKNOWN_TOPIC_LIMIT] {
+            settings.put(property, value);
+        }
         settings.layer(&spec.cluster, &spec.properties)?;
         settings.put("client.id", &spec.client_id);
         Ok(settings)

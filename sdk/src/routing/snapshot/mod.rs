@@ -158,9 +158,11 @@ impl Snapshot {
         }
     }
 
-    /// When this process wrote it last, in milliseconds since the Unix epoch.
+    /// When it was written last, by this process or, as read at its start, by another; in milliseconds since the Unix
+    /// epoch. `None` while there is none, or it was not needed yet.
     pub(super) fn written_at_ms(&self) -> Option<u64> {
-        Some(self.written_at_ms.load(Ordering::Relaxed)).filter(|at| *at > 0)
+        let found = self.loaded.get().map_or(0, |contents| contents.written_at_ms);
+        Some(self.written_at_ms.load(Ordering::Relaxed).max(found)).filter(|at| *at > 0)
     }
 
     /// Number of writes that failed.
@@ -208,7 +210,7 @@ impl Saved<'_> {
 
     /// When it was written last, in milliseconds since the Unix epoch; 0: never.
     pub(super) fn written_at_ms(&self) -> u64 {
-        self.snapshot.written_at_ms().unwrap_or_default().max(self.contents.written_at_ms)
+        self.snapshot.written_at_ms().unwrap_or_default()
     }
 
     /// Says, once, that it is used, and how old it is.
@@ -257,6 +259,7 @@ mod tests {
         let saved = second.saved().await;
         assert_eq!(saved.node("/t/x"), at("/t/x", 1).remove("/t/x").unwrap());
         assert_eq!(Some(saved.written_at_ms()), first.written_at_ms());
+        assert_eq!(second.written_at_ms(), first.written_at_ms(), "shown before the second process writes");
     }
 
     #[tokio::test]
