@@ -11,7 +11,7 @@ use rdkafka::{
 use super::{
     consumer::Membership,
     error::{coded, failure, timeout, translated},
-    log_range::log_ranges,
+    log_range::known_log_ranges,
     native,
 };
 use crate::engine::port::{ConsumerControl, EngineError, FailureKind, LogRange, Position, Start};
@@ -120,8 +120,10 @@ impl ConsumerControl for Control<'_> {
     }
 
     fn log_ranges(&self, partitions: &[i32], limit: Duration) -> Result<Vec<(i32, LogRange)>, EngineError> {
-        let ranges = log_ranges(self.consumer.client(), self.topic, partitions, limit)?;
-        Ok(partitions.iter().copied().zip(ranges).collect())
+        match known_log_ranges(self.consumer.client(), self.topic, partitions, limit)? {
+            (found, Some(failure)) if found.is_empty() => Err(failure),
+            (found, _) => Ok(found.into_iter().collect()),
+        }
     }
 
     fn partition_count(&self, limit: Duration) -> Result<i32, EngineError> {
