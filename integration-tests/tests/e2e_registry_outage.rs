@@ -48,6 +48,7 @@ impl Apart {
         self.proxy.cut();
         let zookeeper = self.zookeeper.clone();
         tokio::task::spawn_blocking(move || zookeeper.restart().unwrap()).await.unwrap();
+        self.estate.connected().await;
     }
 }
 

@@ -9,13 +9,16 @@ mod remote;
 mod sender;
 mod trial;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use zms_sdk::admin::{Admin, Format, Safety};
+use zms_sdk::registry::port::{SessionState, SharedRegistry};
 use zms_sdk::registry::{ZooKeeper, ZooKeeperOptions};
 use zms_sdk::{ClusterName, GroupName, TopicName, Zms, ZmsBuilder};
 
 use crate::services::{KafkaCluster, Shared, ZooKeeperServer};
+use crate::wait::eventually;
 
 pub use handled::Handled;
 pub use remote::RemoteMember;
@@ -30,6 +33,7 @@ pub const CLOSE_LIMIT: Duration = Duration::from_secs(20);
 pub struct Estate {
     connect: String,
     clusters: Vec<(ClusterName, KafkaCluster)>,
+    registry: SharedRegistry,
     admin: Admin,
 }
 
@@ -42,7 +46,8 @@ impl Estate {
         show_logs();
         let connect = format!("{}/{}", zookeeper.connect_string(), Shared::unique("estate"));
         let registry = ZooKeeper::connect(ZooKeeperOptions::new(&connect)).await.expect("ZooKeeper serves");
-        let admin = Admin::new(std::sync::Arc::new(registry));
+        let registry: SharedRegistry = Arc::new(registry);
+        let admin = Admin::new(Arc::clone(&registry));
         let mut known = Vec::new();
         for (name, cluster) in clusters {
             let name = ClusterName::new(*name).expect("a cluster's name");
@@ -51,7 +56,7 @@ impl Estate {
             admin.add_cluster(&name, Format::Json, fill).await.expect("a new cluster is added");
             known.push((name, (*cluster).clone()));
         }
-        Self { connect, clusters: known, admin }
+        Self { connect, clusters: known, registry, admin }
     }
 
     /// On the servers that the tests of one binary share: clusters `a` and `b`.
@@ -66,6 +71,15 @@ impl Estate {
     /// The registry's connect string.
     pub fn connect_string(&self) -> &str {
         &self.connect
+    }
+
+    /// Waits until the operator is connected: again, after the registry was away.
+    ///
+    /// # Panics
+    /// When the registry does not come back.
+    pub async fn connected(&self) {
+        let session = self.registry.session();
+        eventually("the operator is connected", || session.borrow().state == SessionState::Connected).await;
     }
 
     /// The operator's hand.

@@ -216,6 +216,11 @@ impl Driver {
 
     fn turn(&mut self, mut joined: Box<Joined>) -> Station {
         let moving = !self.itinerary.is_empty();
+        if moving {
+            // From now on: a turn may itself wait long for an old cluster that does not answer.
+            let (now, limits) = (Instant::now(), self.options.departure);
+            joined.departure.get_or_insert_with(|| Departure::new(now, limits));
+        }
         let wish = Wish { leaving: false, suspended: self.latest.suspended, hurry: moving };
         if let Err(error) = joined.member.turn(wish) {
             return self.replace(*joined, &error);
@@ -223,7 +228,7 @@ impl Driver {
         if joined.member.holdings.is_joined() {
             self.context.enter(Phase::Running);
         }
-        match self.may_leave(&mut joined, moving) {
+        match self.may_leave(&mut joined) {
             Some(leave) => self.depart(*joined, leave),
             None => Station::Joined(joined),
         }
@@ -247,12 +252,9 @@ impl Driver {
         Station::Away(Away { resumes: true, lanes: Some(lanes), ..away })
     }
 
-    fn may_leave(&self, joined: &mut Joined, moving: bool) -> Option<Leave> {
-        if !moving {
-            return None;
-        }
-        let (now, limits) = (Instant::now(), self.options.departure);
-        let departure = joined.departure.get_or_insert_with(|| Departure::new(now, limits));
+    fn may_leave(&self, joined: &mut Joined) -> Option<Leave> {
+        let departure = joined.departure.as_mut()?;
+        let now = Instant::now();
         if self.latest.suspended {
             departure.hold(now);
         }
