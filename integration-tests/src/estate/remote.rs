@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use zms_core::sequence::Position;
@@ -38,7 +38,7 @@ impl RemoteMember {
         let leash = child.stdin.take().expect("it was asked for");
         let lines = BufReader::new(child.stdout.take().expect("it was asked for"));
         let (kept, handled) = (trial.kept().clone(), trial.handled().clone());
-        let (ready, is_ready) = channel();
+        let (ready, is_ready) = sync_channel(1);
         let listener = thread::spawn(move || listen(lines, &kept, &handled, &mut Some(ready)));
         wait_for(&is_ready);
         Self { child, _leash: leash, listener: Some(listener) }
@@ -73,7 +73,7 @@ fn listen(
     lines: BufReader<ChildStdout>,
     kept: &Guarantees,
     handled: &Handled,
-    ready: &mut Option<std::sync::mpsc::Sender<()>>,
+    ready: &mut Option<SyncSender<()>>,
 ) {
     let mut running: HashMap<(String, i32, i64), Handling> = HashMap::new();
     // The last line may have been cut off.

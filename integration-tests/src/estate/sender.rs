@@ -83,8 +83,7 @@ impl Sender {
             sent.ended() == sent.started
         })
         .await;
-        let sent = lock(books).clone();
-        sent
+        lock(books).clone()
     }
 }
 
