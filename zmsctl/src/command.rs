@@ -47,7 +47,7 @@ pub(crate) struct Cli {
     pub(crate) registry: RegistryArgs,
 
     /// Tables for people, JSON for programs.
-    #[arg(long, short, global = true, value_enum, default_value_t)]
+    #[arg(long, short, global = true, value_enum, default_value_t, help_heading = "Global options")]
     pub(crate) output: Output,
 
     #[command(subcommand)]
@@ -55,6 +55,7 @@ pub(crate) struct Cli {
 }
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct RegistryArgs {
     /// ZooKeeper servers, with a chroot behind them if there is one.
     #[arg(long, global = true, env = "ZMS_ZK", value_name = "HOST:PORT,…[/CHROOT]")]

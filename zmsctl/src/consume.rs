@@ -31,7 +31,8 @@ group will see it. To look at a topic beside its services, add a group for that 
 
 It begins where the group stands; a group without a position begins as its consumeFrom says. What was printed is
 committed at the end, which comes by --max, by --timeout or by Ctrl-C. A line is cluster/partition@offset, key and
-payload, separated by tabs, and the headers if there are any; with --output json it is an object.
+payload, separated by tabs, and the headers if there are any; with --output json it is an object. A pipe holds lines
+that its reader may never take: to get a certain number and no more, use --max, not head.
 
 Examples:
   zmsctl consume billing --max 10

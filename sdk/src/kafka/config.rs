@@ -11,6 +11,10 @@ use zms_core::route::ClusterSpec;
 use super::secret;
 use crate::engine::port::{ConsumerSpec, OpenError, ProducerSpec};
 
+/// How long a fetcher rests that finds its queue full. librdkafka's default of 1 s makes it stand still with every
+/// full queue, however fast the queue is emptied.
+const QUEUE_FULL_PAUSE: (&str, &str) = ("fetch.queue.backoff.ms", "10");
+
 /// Hash of keys as in Java's client, so that both put a key on the same partition.
 const PARTITIONER: (&str, &str) = ("partitioner", "murmur2_random");
 /// How long a new client waits for a topic that its cluster does not know. The library's own limit, 30 s, is not below
@@ -44,6 +48,7 @@ impl Settings {
     /// For a member of a group.
     pub(super) fn consumer(spec: &ConsumerSpec) -> Result<Self, OpenError> {
         let mut settings = Self::new(&spec.cluster);
+        settings.put(QUEUE_FULL_PAUSE.0, QUEUE_FULL_PAUSE.1);
         settings.layer(&spec.cluster, &spec.properties)?;
         settings.default_assignment();
         settings.put("client.id", &spec.client_id);

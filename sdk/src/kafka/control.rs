@@ -11,14 +11,13 @@ use rdkafka::{
 use super::{
     consumer::Membership,
     error::{coded, failure, timeout, translated},
-    log_range::log_ranges,
+    log_range::known_log_ranges,
     native,
 };
 use crate::engine::port::{ConsumerControl, EngineError, FailureKind, LogRange, Position, Start};
 
-/// How long a commit waits for the broker's answer. It may still succeed after that. Short, as the client is not polled
-/// meanwhile: a coordinator that is down must not keep messages of the other brokers, nor news of a move, waiting.
-const COMMIT_LIMIT: Duration = Duration::from_secs(3);
+/// How long a commit waits for the broker's answer. It may still succeed after that.
+const COMMIT_LIMIT: Duration = Duration::from_secs(10);
 
 /// A consumer as its listener and its owner see it.
 pub(super) struct Control<'a> {
@@ -121,8 +120,10 @@ impl ConsumerControl for Control<'_> {
     }
 
     fn log_ranges(&self, partitions: &[i32], limit: Duration) -> Result<Vec<(i32, LogRange)>, EngineError> {
-        let ranges = log_ranges(self.consumer.client(), self.topic, partitions, limit)?;
-        Ok(partitions.iter().copied().zip(ranges).collect())
+        match known_log_ranges(self.consumer.client(), self.topic, partitions, limit)? {
+            (found, Some(failure)) if found.is_empty() => Err(failure),
+            (found, _) => Ok(found.into_iter().collect()),
+        }
     }
 
     fn partition_count(&self, limit: Duration) -> Result<i32, EngineError> {

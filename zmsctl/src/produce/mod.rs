@@ -60,7 +60,7 @@ pub(crate) struct ProduceArgs {
     #[arg(long)]
     null: bool,
     /// How often to send the message.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
     /// Lines of stdin are a key, this separator (a tab unless given), and the payload.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "\t", value_name = "TEXT")]

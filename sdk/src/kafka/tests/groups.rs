@@ -194,3 +194,21 @@ fn a_listener_that_panics_keeps_nobody_waiting() {
     member.receive(1);
     member.client.close();
 }
+
+#[test]
+fn a_partition_without_an_answer_does_not_hide_the_others() {
+    let cluster = cluster_with("orders", 2);
+    fill(&cluster, "orders", 1, 0..3);
+    let on_assign: OnAssign = Box::new(|control, _| {
+        let logs = control.log_ranges(&[0, 9, 1], PATIENCE).unwrap();
+        assert_eq!(
+            logs.iter().map(|(partition, log)| (*partition, log.high)).collect::<Vec<_>>(),
+            [(0, 0), (1, 3)]
+        );
+        assert!(control.log_ranges(&[9], PATIENCE).is_err());
+        vec![(1, Start::Earliest)]
+    });
+    let mut member = Member::join_with(&cluster, "orders", Listener::starting(on_assign), COOPERATIVE);
+    member.receive(3);
+    member.client.close();
+}

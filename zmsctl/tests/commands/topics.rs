@@ -1,0 +1,73 @@
+//! `topic create`, and the global options.
+
+use zms_integration_tests::services::{Shared, require_services};
+
+use crate::operator::{Operator, cluster_a};
+use zms_sdk::TopicName;
+
+#[test]
+fn a_topic_is_created_on_the_cluster_and_registered_once() {
+    if !require_services() {
+        return;
+    }
+    let operator = Operator::with_clusters();
+    let name = Shared::unique("created");
+    let create = ["topic", "create", &name, "--cluster", "a", "--partitions", "3"];
+    let settings = ["--config", "retention.ms=60000", "--register", "--output", "json"];
+    let created = operator.json(&[&create[..], &settings].concat());
+    assert_eq!((&created["cluster"], &created["registeredOn"]), (&"a".into(), &"a".into()));
+    assert_eq!(operator.json(&["topic", "show", &name, "-o", "json"])["cluster"], "a");
+
+    let topic = TopicName::new(&name).unwrap();
+    let limit = std::time::Duration::from_secs(30);
+    assert_eq!(cluster_a().topic(&topic, limit).unwrap().unwrap().partitions, 3);
+    assert_eq!(cluster_a().topic_settings(&topic, limit).unwrap()["retention.ms"], "60000");
+
+    let again = operator.run(&create).expect(4);
+    assert!(again.stderr.contains("exists on cluster a already, with 3 partitions"), "{again:?}");
+    // Where it is to move: created there, registered as before.
+    let elsewhere = ["topic", "create", &name, "--cluster", "b", "--partitions", "3"];
+    operator.run(&[&elsewhere[..], &["--register"]].concat()).expect(5);
+    let created = operator.json(&[&elsewhere[..], &["-o", "json"]].concat());
+    assert_eq!((&created["cluster"], &created["registeredOn"]), (&"b".into(), &"a".into()));
+}
+
+#[test]
+fn a_topic_that_cannot_be_created_is_refused_with_the_reason() {
+    if !require_services() {
+        return;
+    }
+    let operator = Operator::with_clusters();
+    let name = Shared::unique("refused");
+    let create =
+        |more: &[&str]| operator.run(&[&["topic", "create", &name, "--partitions", "1"], more].concat());
+    assert!(create(&[]).expect(2).stderr.contains("--cluster"));
+    create(&["--cluster", "nowhere"]).expect(3);
+    assert!(
+        create(&["--cluster", "a", "--replication", "9"])
+            .expect(5)
+            .stderr
+            .contains("InvalidReplicationFactor")
+    );
+    assert!(create(&["--cluster", "a", "--config", "no.such=1"]).expect(5).stderr.contains("InvalidConfig"));
+    operator.done(&["cluster", "add", "dead", "--bootstrap", "127.0.0.1:9"]);
+    create(&["--cluster", "dead", "--wait", "1s", "--register"]).expect(8);
+    operator.run(&["topic", "show", &name]).expect(3);
+}
+
+#[test]
+fn a_credential_is_used_and_never_shown() {
+    if !require_services() {
+        return;
+    }
+    let operator = Operator::with_clusters();
+    operator.done(&["cluster", "list", "--zk-auth", "svc:hunter2"]);
+    for arguments in [&["cluster", "list", "--zk-auth", "hunter2"][..], &["produce", "--zk-auth", "hunter2"]]
+    {
+        let ended = operator.run(arguments).expect(2);
+        assert!(!format!("{ended:?}").contains("hunter2"), "{ended:?}");
+    }
+    let mut help = operator.command(&["cluster", "list", "--help"]);
+    let help = crate::operator::end(help.env("ZMS_ZK_AUTH", "svc:hunter2").spawn().unwrap());
+    assert!(help.stdout.contains("ZMS_ZK_AUTH") && !help.stdout.contains("hunter2"), "{help:?}");
+}
