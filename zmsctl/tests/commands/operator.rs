@@ -122,20 +122,16 @@ pub(crate) fn end(child: Child) -> Ended {
     let pid = rustix::process::Pid::from_child(&child);
     let (ended, answer) = sync_channel(1);
     std::thread::spawn(move || ended.send(child.wait_with_output()));
-    match answer.recv_timeout(LIMIT) {
-        Ok(output) => {
-            let Output { status, stdout, stderr } = output.unwrap();
-            let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-            let code = status.code().unwrap_or_else(|| panic!("ended by {status}"));
-            let ended = Ended { code, stdout: text(stdout), stderr: text(stderr) };
-            assert!(!ended.stderr.contains("panicked"), "{ended:?}");
-            ended
-        }
-        Err(_) => {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-            panic!("the command did not end within {LIMIT:?}");
-        }
-    }
+    let Ok(output) = answer.recv_timeout(LIMIT) else {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        panic!("the command did not end within {LIMIT:?}");
+    };
+    let Output { status, stdout, stderr } = output.unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    let code = status.code().unwrap_or_else(|| panic!("ended by {status}"));
+    let ended = Ended { code, stdout: text(stdout), stderr: text(stderr) };
+    assert!(!ended.stderr.contains("panicked"), "{ended:?}");
+    ended
 }
 
 /// Asks a process to end, as Ctrl-C does.
