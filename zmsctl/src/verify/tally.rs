@@ -60,6 +60,7 @@ pub(super) struct Summary {
     pub(super) unknown: u64,
     pub(super) foreign: u64,
     pub(super) lost: u64,
+    /// Neither handled nor known to be lost; sends without a result are among them.
     pub(super) unfinished: u64,
     pub(super) report: Report,
     pub(super) first_failure: Option<String>,
@@ -152,6 +153,7 @@ impl Tally {
 
     pub(super) fn summary(&self) -> Summary {
         let report = self.checker.report();
+        let progress = self.progress();
         let mut examples = self.lost_examples.clone();
         let late = self.open.iter().filter_map(|(id, place)| Some((id, place.as_ref()?)));
         examples.extend(late.take(EXAMPLES).map(|((key, number), Place { cluster, partition, offset })| {
@@ -170,7 +172,7 @@ impl Tally {
             unknown: self.unknown,
             foreign: self.foreign,
             lost: self.lost,
-            unfinished: self.progress().outstanding,
+            unfinished: progress.outstanding + progress.in_flight,
             report,
             first_failure: self.first_failure.clone(),
             clusters: self.clusters.clone(),
@@ -255,6 +257,13 @@ mod tests {
         tally.acknowledged("k", 0, at(0));
         let progress = tally.progress();
         assert_eq!((progress.in_flight, progress.outstanding, progress.handled), (0, 0, 1));
+    }
+
+    #[test]
+    fn a_send_without_a_result_is_unfinished() {
+        let mut tally = tally(0);
+        tally.sent("k", 0);
+        assert_eq!(tally.summary().unfinished, 1);
     }
 
     #[test]
