@@ -71,6 +71,9 @@ impl Running {
     async fn change(&self, estate: &Estate, cluster: &str) {
         estate.set_topic_cluster(self.trial.topic(), cluster).await;
         estate.set_group_cluster(self.trial.group(), cluster).await;
+        // A member that is still on the old cluster at the next change may have no move to make.
+        let arrived = || self.members.iter().all(|member| member.inspect().cluster.as_str() == cluster);
+        eventually(&format!("all members are on {cluster}"), arrived).await;
         self.until_handled_on(cluster).await;
     }
 

@@ -16,8 +16,9 @@ use super::{
 };
 use crate::engine::port::{ConsumerControl, EngineError, FailureKind, LogRange, Position, Start};
 
-/// How long a commit waits for the broker's answer. It may still succeed after that.
-const COMMIT_LIMIT: Duration = Duration::from_secs(10);
+/// How long a commit waits for the broker's answer. It may still succeed after that. Short, as the client is not polled
+/// meanwhile: a coordinator that is down must not keep messages of other brokers, nor news of a move, waiting.
+const COMMIT_LIMIT: Duration = Duration::from_secs(3);
 
 /// A consumer as its listener and its owner see it.
 pub(super) struct Control<'a> {
