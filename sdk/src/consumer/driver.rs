@@ -17,9 +17,10 @@ use super::{
     itinerary::{Itinerary, Relation},
     lanes::Lanes,
     member::{Member, Wish},
+    observer::Observer,
     opening::Away,
     options::Options,
-    switch::{Departure, Leave, Reading},
+    switch::{Departure, Leave},
     worker::Runner,
 };
 use crate::engine::port::{Engine, EngineError};
@@ -56,6 +57,8 @@ struct Joined {
     member: Member,
     since: Instant,
     departure: Option<Departure>,
+    /// Opened for the first look at the cluster that is to be left.
+    observer: Option<Observer>,
     next_reading: Instant,
 }
 
@@ -188,7 +191,13 @@ impl Driver {
                 let member = Member::new((away.target, away.moved), client, holdings, lanes, limits);
                 let now = Instant::now();
                 self.context.enter(Phase::Joining);
-                Station::Joined(Box::new(Joined { member, since: now, departure: None, next_reading: now }))
+                Station::Joined(Box::new(Joined {
+                    member,
+                    since: now,
+                    departure: None,
+                    observer: None,
+                    next_reading: now,
+                }))
             }
             Err(reason) => self.refused(away, reason),
         }
@@ -261,7 +270,11 @@ impl Driver {
         if now < joined.next_reading {
             return None;
         }
-        let reading = Reading::take(joined.member.client(), READING_LIMIT);
+        let reading = match joined.observer.take() {
+            Some(observer) => Ok(observer),
+            None => Observer::open(&*self.engine, &joined.member.route),
+        };
+        let reading = reading.and_then(|observer| joined.observer.insert(observer).look(READING_LIMIT));
         joined.next_reading = Instant::now() + READING_INTERVAL;
         departure.observe(Instant::now(), reading)
     }

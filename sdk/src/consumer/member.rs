@@ -94,10 +94,6 @@ impl Member {
         }
     }
 
-    pub(super) fn client(&self) -> &dyn ConsumerClient {
-        &*self.client
-    }
-
     /// The present failure of polling, if it is failing.
     pub(super) fn failure(&self) -> Option<&EngineError> {
         self.polls.error.as_ref()

@@ -22,6 +22,7 @@ mod itinerary;
 mod lanes;
 mod logs;
 mod member;
+mod observer;
 mod opening;
 mod options;
 mod outcome;

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::engine::port::{ConsumerControl, EngineError};
+use crate::engine::port::EngineError;
 
 /// Watches the old cluster after the route has changed. Every member watches the positions of the whole group there,
 /// so that none starts on the new cluster while another still handles the old one.
@@ -109,23 +109,6 @@ impl Departure {
 }
 
 impl Reading {
-    /// Asks the cluster. Partitions without an answer are left out as long as the cluster answers at all.
-    pub(super) fn take(control: &dyn ConsumerControl, limit: Duration) -> Result<Self, EngineError> {
-        let partitions = control.partition_count(limit)?;
-        let all: Vec<i32> = (0..partitions).collect();
-        let committed = control.committed(&all, limit)?;
-        let mut reading = Self { partitions, ..Self::default() };
-        reading.positions.extend(committed.into_iter().map(|p| (p.partition, p.offset)));
-        // A partition without an answer shows enough; the others need not be asked one by one.
-        for (partition, log) in control.log_ranges(&all, limit).unwrap_or_default() {
-            reading.ends.insert(partition, log.high);
-            if log.low == log.high {
-                reading.positions.entry(partition).or_insert(log.high);
-            }
-        }
-        Ok(reading)
-    }
-
     fn is_complete(&self) -> bool {
         i64::try_from(self.ends.len()) == Ok(i64::from(self.partitions))
     }

@@ -5,7 +5,7 @@ use std::{
     fmt,
     future::Future,
     pin::pin,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, Wake, Waker},
     thread::{self, Thread},
     time::{Duration, Instant},
@@ -38,13 +38,29 @@ use crate::engine::port::{
 pub(super) struct KafkaAdmin {
     cluster: ClusterSpec,
     native: Native,
+    /// The client that asked for a group's positions last, for whoever asks again and again.
+    asker: Mutex<Option<(GroupName, Asker)>>,
 }
+
+type Asker = Arc<BaseConsumer<DefaultConsumerContext>>;
 
 impl KafkaAdmin {
     pub(super) fn open(cluster: &ClusterSpec) -> Result<Self, OpenError> {
         let native: AdminClient<DefaultClientContext> =
             Settings::questions(cluster)?.open(DefaultClientContext)?;
-        Ok(Self { cluster: cluster.clone(), native: Native(Some(native)) })
+        Ok(Self { cluster: cluster.clone(), native: Native(Some(native)), asker: Mutex::default() })
+    }
+
+    /// A client that asks in the group's name. Never subscribed, so it is no member.
+    fn asker(&self, group: &GroupName) -> Result<Asker, OpenError> {
+        let mut last = self.asker.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, asker)) = last.as_ref().filter(|(known, _)| known == group) {
+            return Ok(Arc::clone(asker));
+        }
+        let settings = Settings::questions(&self.cluster)?.for_group(group.as_str());
+        let asker: Asker = Arc::new(settings.open(DefaultConsumerContext)?);
+        *last = Some((group.clone(), Arc::clone(&asker)));
+        Ok(asker)
     }
 
     fn client(&self) -> &Client<DefaultClientContext> {
@@ -120,12 +136,7 @@ impl ClusterAdmin for KafkaAdmin {
         let partitions = self.known(topic, limit)?.partitions;
         let mut list = TopicPartitionList::new();
         list.add_partition_range(topic.as_str(), 0, partitions - 1);
-        // Never subscribed, so it asks in the group's name without becoming a member.
-        let settings = Settings::questions(&self.cluster).map_err(|error| unopened(&error))?;
-        let asker: BaseConsumer<DefaultConsumerContext> = settings
-            .for_group(group.as_str())
-            .open(DefaultConsumerContext)
-            .map_err(|error| unopened(&error))?;
+        let asker = self.asker(group).map_err(|error| unopened(&error))?;
         control::committed(&asker, list, deadline.saturating_duration_since(Instant::now()))
     }
 }
@@ -180,11 +191,13 @@ impl Native {
     }
 }
 
-impl Drop for Native {
+impl Drop for KafkaAdmin {
+    /// Both clients take their time to close; nobody is to wait for that.
     fn drop(&mut self) {
-        let Some(native) = self.0.take() else { return };
-        // Without a thread it is destroyed here, which takes longer and does no harm.
-        let _ = thread::Builder::new().name("zms-admin-drop".to_owned()).spawn(move || drop(native));
+        let native = self.native.0.take();
+        let asker = self.asker.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        // Without a thread they are destroyed here, which takes longer and does no harm.
+        let _ = thread::Builder::new().name("zms-admin-drop".to_owned()).spawn(move || drop((native, asker)));
     }
 }
 

@@ -7,10 +7,14 @@ use std::{
 };
 
 use bytes::Bytes;
-use zms_core::route::ClusterSpec;
+use zms_core::{
+    name::{GroupName, TopicName},
+    route::ClusterSpec,
+};
 use zms_sdk::engine::port::{
     AssignmentListener, ClusterAdmin, ConsumerClient, ConsumerControl, ConsumerSpec, Engine, EngineError,
-    FailureKind, LogRange, OpenError, Position, ProducerClient, ProducerSpec, Record, Start,
+    FailureKind, LogRange, NewTopic, OpenError, Position, ProducerClient, ProducerSpec, Record, Start,
+    TopicInfo,
 };
 
 #[derive(Debug, Default)]
@@ -41,8 +45,47 @@ impl Engine for FakeEngine {
         Ok(Box::new(FakeClient { control: FakeControl { cluster, member }, listener }))
     }
 
-    fn open_admin(&self, _: &ClusterSpec) -> Result<Arc<dyn ClusterAdmin>, OpenError> {
-        unreachable!("consumers only")
+    fn open_admin(&self, cluster: &ClusterSpec) -> Result<Arc<dyn ClusterAdmin>, OpenError> {
+        let cluster = Arc::clone(&self.clusters.lock().unwrap()[cluster.name.as_str()]);
+        Ok(Arc::new(FakeAdmin(FakeControl { cluster, member: usize::MAX })))
+    }
+}
+
+/// Sees what members see.
+#[derive(Debug)]
+struct FakeAdmin(FakeControl);
+
+impl FakeAdmin {
+    fn all(&self, limit: Duration) -> Result<Vec<i32>, EngineError> {
+        Ok((0..self.0.partition_count(limit)?).collect())
+    }
+}
+
+impl ClusterAdmin for FakeAdmin {
+    fn cluster_id(&self, _: Duration) -> Result<String, EngineError> {
+        unreachable!("no test states an id")
+    }
+
+    fn topic(&self, _: &TopicName, limit: Duration) -> Result<Option<TopicInfo>, EngineError> {
+        let partitions = self.0.partition_count(limit)?;
+        Ok(Some(TopicInfo { partitions, leaderless: Vec::new(), replication: 1 }))
+    }
+
+    fn create_topic(&self, _: &NewTopic, _: Duration) -> Result<(), EngineError> {
+        unreachable!("consumers create nothing")
+    }
+
+    fn topic_settings(&self, _: &TopicName, _: Duration) -> Result<BTreeMap<String, String>, EngineError> {
+        unreachable!("consumers look at no settings")
+    }
+
+    fn log_ranges(&self, _: &TopicName, limit: Duration) -> Result<Vec<LogRange>, EngineError> {
+        let logs = self.0.log_ranges(&self.all(limit)?, limit)?;
+        Ok(logs.into_iter().map(|(_, log)| log).collect())
+    }
+
+    fn committed(&self, _: &GroupName, _: &TopicName, limit: Duration) -> Result<Vec<Position>, EngineError> {
+        self.0.committed(&self.all(limit)?, limit)
     }
 }
 
