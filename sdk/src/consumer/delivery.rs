@@ -98,6 +98,7 @@ impl fmt::Debug for Delivery {
     /// Key, payload and header values are left out: they are the service's data.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Delivery")
+            .field("group", self.group())
             .field("cluster", self.cluster())
             .field("topic", self.topic())
             .field("partition", &self.partition())

@@ -19,7 +19,7 @@ pub enum SubscribeError {
     /// This handle subscribes to the group already. More workers on that subscription do what a second one would;
     /// or shut it down first.
     #[error(
-        "group {group} is subscribed to already by this handle; use more workers, or shut that subscription down first"
+        "group {group} is subscribed to already by this handle (or that subscription is still ending); use more workers, or await its shutdown first"
     )]
     AlreadySubscribed {
         /// The group.

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tracing::{info, warn};
+use tracing::{debug, warn};
 use zms_core::{
     flow::Valve,
     tracker::{Epoch, Tracker},
@@ -171,8 +171,8 @@ impl Holdings {
     ) -> BTreeMap<i32, Begin> {
         let (begins, failure) = self.rule.resolve(control, partitions, limit);
         for (partition, begin) in begins.iter().filter(|(_, begin)| begin.committed.is_none()) {
-            info!(group = %self.origin.group, cluster = %self.origin.cluster, topic = %self.origin.topic, partition,
-                  offset = begin.offset, "start of the partition fixed");
+            debug!(group = %self.origin.group, cluster = %self.origin.cluster, topic = %self.origin.topic, partition,
+                   offset = begin.offset, "start of the partition fixed");
         }
         if failure.is_some() {
             self.keep_error(failure);

@@ -38,21 +38,13 @@ pub(super) struct Conduct {
     stats: Arc<Stats>,
     random: RandomState,
     late: Throttle,
-    blocked: Throttle,
     skipped: Throttle,
 }
 
 impl Conduct {
     pub(super) fn new(retry: RetryPolicy, stats: Arc<Stats>) -> Self {
         let throttle = Throttle::default;
-        Self {
-            retry,
-            stats,
-            random: RandomState::new(),
-            late: throttle(),
-            blocked: throttle(),
-            skipped: throttle(),
-        }
+        Self { retry, stats, random: RandomState::new(), late: throttle(), skipped: throttle() }
     }
 
     fn attempt<'a>(&self, item: &'a Item, attempt: u32) -> Option<(Run<'a>, Delivery)> {
@@ -82,8 +74,8 @@ impl Conduct {
             }
             Verdict::Skip => {
                 self.stats.skipped.one();
-                if let Some(hidden) = self.skipped.pass() {
-                    warn!(message = ?item.delivery, reason, hidden, "message skipped after its last attempt");
+                if let Some(not_logged) = self.skipped.pass() {
+                    warn!(message = ?item.delivery, reason, not_logged, "message skipped after its last attempt");
                 }
                 self.complete(item, run);
                 None
@@ -102,8 +94,8 @@ impl Conduct {
             Completed::Counted => self.stats.handled.one(),
             Completed::Late | Completed::Unknown => {
                 self.stats.late_completions.one();
-                if let Some(hidden) = self.late.pass() {
-                    warn!(message = ?item.delivery, hidden, "handler ended after its assignment; not committed");
+                if let Some(not_logged) = self.late.pass() {
+                    warn!(message = ?item.delivery, not_logged, "handler ended after its assignment; not committed");
                 }
             }
         }
@@ -114,9 +106,11 @@ impl Conduct {
         debug!(message = ?item.delivery, reason, "handler failed");
         if blocks {
             self.stats.blocked.one();
-            if let Some(hidden) = self.blocked.pass() {
-                warn!(message = ?item.delivery, reason, hidden, "attempts used up; the partition waits for this message");
-            }
+            // A partition blocks on one message at a time, so that this cannot become a flood.
+            let message = &item.delivery;
+            warn!(group = %message.group(), cluster = %message.cluster(), topic = %message.topic(),
+                  partition = message.partition(), offset = message.offset(), attempts = attempt, reason,
+                  "attempts used up; the partition waits for this message, which is tried on: mend the handler");
         }
         item.assignment.note_trouble(Trouble { offset: item.delivery.offset(), attempts: attempt, reason });
     }

@@ -50,7 +50,7 @@ pub enum SendError {
         message: Returned,
     },
     /// The message is larger than can ever be sent. Split it, or raise the limit.
-    #[error("topic {topic}: the message takes {size} bytes, more than the limit of {limit}")]
+    #[error("topic {topic}: the message takes {size} bytes, more than the limit of {limit} ({limited_by})")]
     TooLarge {
         /// The topic.
         topic: TopicName,
@@ -58,8 +58,10 @@ pub enum SendError {
         cluster: Option<ClusterName>,
         /// Bytes of the message, as they count against the limit.
         size: usize,
-        /// The limit: `message.max.bytes`, or a topic's share of the send buffer.
+        /// The limit.
         limit: usize,
+        /// Which one it is: `message.max.bytes`, or a topic's share of the send buffer.
+        limited_by: &'static str,
         /// The message, which was not sent.
         message: Returned,
     },
@@ -77,7 +79,7 @@ pub enum SendError {
         message: Returned,
     },
     /// The message certainly was not persisted: safe to send again.
-    #[error("topic {topic} on cluster {cluster}{}: not sent: {reason}", At(*.partition))]
+    #[error("topic {topic} on cluster {cluster}{}: not sent: {reason}{}", At(*.partition), Remedy(.kind, .topic, .cluster))]
     NotSent {
         /// The topic.
         topic: TopicName,
@@ -266,6 +268,22 @@ impl Destination {
     pub(super) fn unknown(self, error: EngineError) -> SendError {
         let Self { topic, cluster, partition } = self;
         SendError::Unknown { topic, cluster, partition, kind: error.kind, reason: error.reason }
+    }
+}
+
+/// What to do about a failure, where that can be told.
+struct Remedy<'a>(&'a FailureKind, &'a TopicName, &'a ClusterName);
+
+impl fmt::Display for Remedy<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(kind, topic, cluster) = self;
+        match kind {
+            FailureKind::UnknownTopic => write!(
+                f,
+                "; if the topic is not there, create it with `zmsctl topic create {topic} --cluster {cluster} --partitions <number>`"
+            ),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -134,7 +134,10 @@ impl Producer {
         let message = Returned::from(message);
         match no_room {
             NoRoom::Closed => SendError::Closed { topic, cluster, message },
-            NoRoom::Ever { limit } => SendError::TooLarge { topic, cluster, size, limit, message },
+            NoRoom::Ever { limit } => {
+                let limited_by = "half of the send buffer, the most that one topic may hold; raise `buffer`";
+                SendError::TooLarge { topic, cluster, size, limit, limited_by, message }
+            }
             NoRoom::InTime => {
                 let (buffer, share) = (&self.topic.core.buffer, self.topic.share.load());
                 let (total, share, free) = (buffer.total(), share.total(), buffer.free());

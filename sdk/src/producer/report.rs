@@ -153,6 +153,7 @@ impl Sent {
                 cluster: Some(active.cluster().clone()),
                 size: message.size(),
                 limit: active.settings.max_message,
+                limited_by: "message.max.bytes of the producer's settings; the topic on the broker has its own limit",
                 message: message.into(),
             }
         } else {
