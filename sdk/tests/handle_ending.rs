@@ -54,6 +54,42 @@ async fn a_close_that_joins_a_patient_one_keeps_its_own_deadline() {
     let _either_way = tokio::time::timeout(LIMIT, patient).await.unwrap().unwrap();
 }
 
+async fn is_closed(zms: &Zms) {
+    let closed = async {
+        while !matches!(zms.send("orders", Message::new("late")).await, Err(SendError::Closed { .. })) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, closed).await.expect("the handle is still open");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_whose_future_is_dropped_goes_on() {
+    let sandbox = sandbox().await;
+    let zms = sandbox.connect().await.unwrap();
+    let busy = zms.subscribe("billing").handle(|_: Delivery| std::future::pending::<()>()).await.unwrap();
+    busy.ready().await.unwrap();
+    zms.send("orders", Message::new("first")).await.unwrap();
+    let impatient = tokio::time::timeout(Duration::from_millis(50), zms.close(Duration::from_secs(2))).await;
+    assert!(impatient.is_err());
+    is_closed(&zms).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_from_within_a_handler_closes_everything() {
+    let sandbox = sandbox().await;
+    let zms = sandbox.connect().await.unwrap();
+    let itself = zms.clone();
+    let closing = move |_: Delivery| {
+        let zms = itself.clone();
+        async move { zms.close(Duration::from_secs(2)).await }
+    };
+    let subscription = zms.subscribe("billing").handle(closing).await.unwrap();
+    subscription.ready().await.unwrap();
+    zms.send("orders", Message::new("first")).await.unwrap();
+    is_closed(&zms).await;
+}
+
 #[test]
 fn a_close_after_the_runtime_has_gone_ends_within_its_deadline() {
     let outer = runtime();
