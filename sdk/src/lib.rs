@@ -5,6 +5,7 @@ pub mod consumer;
 pub mod engine;
 pub mod kafka;
 mod message;
+mod panics;
 pub mod producer;
 pub mod registry;
 pub mod routing;

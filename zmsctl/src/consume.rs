@@ -200,10 +200,7 @@ impl Printer {
     }
 
     fn outcome(&self) -> Result<(), Failure> {
-        match &self.state().gone {
-            Some(gone) if !gone.is_content() => Err(Failure::Other(format!("cannot write: {}", gone.0))),
-            _ => Ok(()),
-        }
+        self.state().gone.as_ref().map_or(Ok(()), ReaderGone::outcome)
     }
 
     fn state(&self) -> MutexGuard<'_, Printing> {

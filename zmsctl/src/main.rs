@@ -51,23 +51,21 @@ fn main() -> ExitCode {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "zmsctl", &mut script);
-            let _ = io::stdout().write_all(&script);
-            return ExitCode::SUCCESS;
+            show(&script)
         }
-        _ => execute(cli),
+        _ => execute(cli).and_then(|view| show(view.render(output).as_bytes()).and_then(|()| view.outcome())),
     };
-    let printed = result.and_then(|view| {
-        // A reader that went away, such as `head`, wants no more; that is no failure.
-        let _ = io::stdout().write_all(view.render(output).as_bytes());
-        view.outcome()
-    });
-    match printed {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             let _ = writeln!(io::stderr(), "{}", failure.render(output));
             failure.exit_code()
         }
     }
+}
+
+fn show(answer: &[u8]) -> Result<(), Failure> {
+    print::whole(answer).or_else(|gone| gone.outcome())
 }
 
 fn execute(cli: Cli) -> Result<View, Failure> {

@@ -4,16 +4,19 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use crate::view::Output;
+use crate::{failure::Failure, view::Output};
 
 /// Nobody reads any more: the pipe is closed, or the disk is full.
 #[derive(Debug)]
 pub(crate) struct ReaderGone(pub(crate) io::Error);
 
 impl ReaderGone {
-    /// Whether the reader has what it wanted, as `head` does; anything else is a failure.
-    pub(crate) fn is_content(&self) -> bool {
-        self.0.kind() == io::ErrorKind::BrokenPipe
+    /// A reader that has what it wanted, as `head`, is no failure; anything else is.
+    pub(crate) fn outcome(&self) -> Result<(), Failure> {
+        if self.0.kind() == io::ErrorKind::BrokenPipe {
+            return Ok(());
+        }
+        Err(Failure::Other(format!("cannot write: {}", self.0)))
     }
 }
 
@@ -28,8 +31,13 @@ pub(crate) fn line(
         Output::Json => value().to_string(),
     };
     line.push('\n');
+    whole(line.as_bytes())
+}
+
+/// Prints a whole answer, which has left the process when this returns.
+pub(crate) fn whole(answer: &[u8]) -> Result<(), ReaderGone> {
     let mut out = io::stdout().lock();
-    out.write_all(line.as_bytes()).and_then(|()| out.flush()).map_err(ReaderGone)
+    out.write_all(answer).and_then(|()| out.flush()).map_err(ReaderGone)
 }
 
 /// Says something to the operator beside the output.

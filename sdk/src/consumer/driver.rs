@@ -75,10 +75,8 @@ impl Driver {
         Self { context, engine, options, workers, runner, route, latest, itinerary, closers, fatalities: 0 }
     }
 
-    /// Runs until the order to stop, and ends the membership.
-    pub(super) fn run(mut self) {
-        // Whatever ends this thread, a panic in a client included, those who wait must learn of it.
-        let _closed = ClosedAtLast(Arc::clone(&self.context));
+    /// Runs until the order to stop, and leaves the group; how many handlers still run.
+    pub(super) fn run(mut self) -> usize {
         let mut station = Station::Away(Away::towards(Arc::clone(&self.latest), false));
         while self.context.stop.deadline().is_none() {
             if let Some(route) = self.news() {
@@ -90,7 +88,7 @@ impl Driver {
             };
             self.show(&station);
         }
-        self.end(station);
+        self.end(station)
     }
 
     fn news(&mut self) -> Option<Arc<GroupRoute>> {
@@ -325,7 +323,7 @@ impl Driver {
         }
     }
 
-    fn end(mut self, station: Station) {
+    fn end(mut self, station: Station) -> usize {
         let stop = &self.context.stop;
         let fallback = Instant::now();
         let end = || stop.deadline().map_or(fallback, |deadline| deadline.end);
@@ -341,7 +339,7 @@ impl Driver {
         if !self.closers.finish(end()) {
             warn!(group = %self.context.group, "clients are still closing; they go on in the background");
         }
-        self.context.enter(Phase::Closed(left));
+        left
     }
 
     fn show(&self, station: &Station) {
@@ -360,13 +358,29 @@ impl Driver {
     }
 }
 
-struct ClosedAtLast(Arc<Context>);
+/// Says at its end that the subscription is closed. Whatever ends the poll thread, a panic in a client included, those
+/// who wait must learn of it.
+pub(super) struct ClosedAtLast {
+    context: Arc<Context>,
+    running: usize,
+}
+
+impl ClosedAtLast {
+    pub(super) fn of(context: &Arc<Context>) -> Self {
+        Self { context: Arc::clone(context), running: 0 }
+    }
+
+    /// Handlers left running.
+    pub(super) fn running(&mut self, running: usize) {
+        self.running = running;
+    }
+}
 
 impl Drop for ClosedAtLast {
     fn drop(&mut self) {
         if thread::panicking() {
-            error!(group = %self.0.group, "the poll thread panicked; the subscription has ended");
+            error!(group = %self.context.group, "the poll thread panicked; the subscription has ended");
         }
-        self.0.enter(Phase::Closed(0));
+        self.context.enter(Phase::Closed(self.running));
     }
 }

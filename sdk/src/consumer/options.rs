@@ -1,6 +1,6 @@
 //! What a subscription can be told.
 
-use std::{num::NonZeroUsize, time::Duration};
+use std::{fmt, num::NonZeroUsize, time::Duration};
 
 use zms_core::flow::Load;
 
@@ -10,7 +10,7 @@ use super::{RetryPolicy, member::Limits, switch::DepartureLimits};
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(300);
 
 /// All options; the setters with their documentation are on [`Subscriber`](super::Subscriber).
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Options {
     pub(super) workers: usize,
     pub(super) retry: RetryPolicy,
@@ -21,6 +21,23 @@ pub(super) struct Options {
     pub(super) departure: DepartureLimits,
     pub(super) client_id: String,
     pub(super) properties: Vec<(String, String)>,
+}
+
+impl fmt::Debug for Options {
+    /// Values of properties are left out: an application may have set a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.properties.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Options")
+            .field("workers", &self.workers)
+            .field("retry", &self.retry)
+            .field("buffer", &self.buffer)
+            .field("commit_interval", &self.commit_interval)
+            .field("drain_limit", &self.drain_limit)
+            .field("departure", &self.departure)
+            .field("client_id", &self.client_id)
+            .field("properties", &names)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for Options {

@@ -8,7 +8,7 @@ use zms_core::{name::GroupName, route::GroupRoute};
 use super::{
     Delivery, IntoOutcome, RetryPolicy, SubscribeError, Subscription,
     context::Context,
-    driver::Driver,
+    driver::{ClosedAtLast, Driver},
     enrolment::{Ending, Enrolment, Pending},
     holdings::Books,
     options::Options,
@@ -181,11 +181,16 @@ fn begin(
     membership.began(Ending(Arc::clone(&context)));
     let drop_limit = options.drain_limit * 2;
     let driver = Driver::new(Arc::clone(&context), engine, (options, workers), runner, route);
+    let last = ClosedAtLast::of(&context);
     thread::Builder::new()
         .name(format!("zms-{group}-poll"))
         .spawn(move || {
-            driver.run();
+            // Whoever learns of the end may subscribe again at once: the place is free by then. Dropped in this order
+            // also when the thread panics.
+            let (mut last, membership) = (last, membership);
+            last.running(driver.run());
             drop(membership);
+            drop(last);
         })
         .map_err(|source| SubscribeError::Thread { group, source })?;
     Ok(Subscription::new(context, drop_limit))

@@ -23,6 +23,7 @@ use super::{
     stats::Stats,
     throttle::Throttle,
 };
+use crate::panics::words_of;
 
 /// Starts workers. What kind of handler they call is known only here.
 pub(super) trait Runner: Send + Sync {
@@ -62,7 +63,7 @@ impl Conduct {
     fn book(&self, item: &Item, run: Run<'_>, attempt: u32, ended: Ended) -> Option<Duration> {
         let (outcome, reason) = ended.unwrap_or_else(|panic| {
             self.stats.panics.one();
-            (Outcome::Retry, Some(format!("the handler panicked: {}", words_of(&*panic))))
+            (Outcome::Retry, Some(format!("the handler panicked: {}", words_of(panic))))
         });
         if outcome != Outcome::Done {
             self.stats.failures.one();
@@ -114,11 +115,6 @@ impl Conduct {
         }
         item.assignment.note_trouble(Trouble { offset: item.delivery.offset(), attempts: attempt, reason });
     }
-}
-
-fn words_of(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
 /// Workers for handlers that block: a thread each.

@@ -4,7 +4,7 @@ use std::{
     fmt,
     hash::{Hash, Hasher},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -91,6 +91,8 @@ pub(super) struct Clients {
     client_id: String,
     slots: DashMap<ClientKey, Arc<Slot>>,
     closed: AtomicBool,
+    /// What a close has begun to close. Short: a list is added to and copied under it.
+    closing: Mutex<Vec<Arc<dyn ProducerClient>>>,
     counters: Arc<Counters>,
     runtime: Handle,
 }
@@ -102,8 +104,15 @@ const OVERTIME: Duration = Duration::from_secs(2);
 
 impl Clients {
     pub(super) fn new(engine: Arc<dyn Engine>, client_id: String, counters: Arc<Counters>) -> Self {
-        let closed = AtomicBool::new(false);
-        Self { engine, client_id, slots: DashMap::new(), closed, counters, runtime: Handle::current() }
+        Self {
+            engine,
+            client_id,
+            slots: DashMap::new(),
+            closed: AtomicBool::new(false),
+            closing: Mutex::default(),
+            counters,
+            runtime: Handle::current(),
+        }
     }
 
     /// The client for a key, opened on a thread of its own if it is the first use.
@@ -168,14 +177,23 @@ impl Clients {
     }
 
     /// Closes all clients at the same time, and opens none from now on. The number of records given up.
-    pub(super) async fn close(&self, deadline: Instant) -> usize {
+    ///
+    /// `deadline` is asked after the clients are known to [`hasten`](Self::hasten). Runs on the runtime of the caller:
+    /// the one that the clients were opened on may be gone.
+    pub(super) async fn close(&self, deadline: impl Fn() -> Instant) -> usize {
         self.closed.store(true, Ordering::SeqCst);
-        let limit = deadline.saturating_duration_since(Instant::now());
-        let closing: Vec<_> =
-            self.remove_where(|_| true).iter().filter_map(|slot| self.retire(slot, limit)).collect();
+        let clients = {
+            let mut closing = self.closing();
+            closing.extend(self.remove_where(|_| true).iter().filter_map(|slot| self.take_out(slot)));
+            closing.clone()
+        };
+        let limit = deadline().saturating_duration_since(Instant::now());
+        let runtime = Handle::current();
+        let closes: Vec<_> =
+            clients.into_iter().map(|client| runtime.spawn_blocking(move || client.close(limit))).collect();
         let mut given_up = 0;
-        for close in closing {
-            match timeout_at(deadline + OVERTIME, close).await {
+        for close in closes {
+            match timeout_at(deadline() + OVERTIME, close).await {
                 Ok(Ok(count)) => given_up += count,
                 Ok(Err(error)) => tracing::error!(%error, "closing a producer client failed"),
                 Err(_) => {
@@ -184,6 +202,14 @@ impl Clients {
             }
         }
         given_up
+    }
+
+    /// Gives a close under way less time.
+    pub(super) fn hasten(&self, limit: Duration) {
+        let runtime = Handle::current();
+        for client in self.closing().iter().cloned() {
+            drop(runtime.spawn_blocking(move || client.close(limit)));
+        }
     }
 
     /// Closes all clients in the background: nobody is left who could wait.
@@ -196,12 +222,22 @@ impl Clients {
 
     /// Starts closing on a thread of its own; a client that was never opened has nothing to close.
     fn retire(&self, slot: &Arc<Slot>, limit: Duration) -> Option<JoinHandle<usize>> {
+        let client = self.take_out(slot)?;
+        Some(self.runtime.spawn_blocking(move || client.close(limit)))
+    }
+
+    /// The client of a slot, for the one who closes it.
+    fn take_out(&self, slot: &Slot) -> Option<Arc<dyn ProducerClient>> {
         let client = slot.client.get()?.clone();
         if slot.retired.swap(true, Ordering::AcqRel) {
             return None;
         }
         self.counters.clients_now.fetch_sub(1, Ordering::Relaxed);
-        Some(self.runtime.spawn_blocking(move || client.close(limit)))
+        Some(client)
+    }
+
+    fn closing(&self) -> MutexGuard<'_, Vec<Arc<dyn ProducerClient>>> {
+        self.closing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn remove_where(&self, unwanted: impl Fn(&Slot) -> bool) -> Vec<Arc<Slot>> {

@@ -10,7 +10,7 @@ use std::{
 
 use tokio::{
     sync::{Notify, watch},
-    time::{Instant, sleep, timeout, timeout_at},
+    time::{Instant, sleep, sleep_until, timeout, timeout_at},
 };
 use zms_core::route::TopicRoute;
 
@@ -35,10 +35,14 @@ pub(crate) struct Producers {
     topics: Arc<TopicMap>,
     closed: watch::Sender<Option<usize>>,
     closing: AtomicBool,
+    /// By when a close has to end: the earliest that was asked for.
+    deadline: watch::Sender<Option<Instant>>,
 }
 
 /// How often clients are looked at, and the least time between two replacements.
 const CARE: Duration = Duration::from_secs(1);
+/// How long after its deadline a close that gets no answer from its clients is left to the background.
+const UNANSWERED: Duration = Duration::from_millis(2_500);
 /// How often a topic whose client cannot be opened is tried again, in rounds of [`CARE`].
 const RETRY_ROUNDS: u64 = 5;
 
@@ -57,7 +61,8 @@ impl Producers {
         });
         let topics = Arc::new(TopicMap::new());
         core.runtime.spawn(care(core.attention.clone(), Arc::downgrade(&core), Arc::downgrade(&topics)));
-        Arc::new(Self { core, topics, closed: watch::Sender::new(None), closing: false.into() })
+        let (closed, deadline) = (watch::Sender::new(None), watch::Sender::new(None));
+        Arc::new(Self { core, topics, closed, closing: false.into(), deadline })
     }
 
     /// The producer of a topic that has had a route; takes no lock and allocates nothing.
@@ -68,18 +73,23 @@ impl Producers {
     /// Takes no more messages, sends held ones if their routes open in time, flushes all clients in parallel, and
     /// ends what is left. When it returns every send has its result; the number given up.
     ///
-    /// Senders that wait for room end at once. A second call waits for the first and does nothing else. Dropping the
-    /// future does not stop the closing.
+    /// Senders that wait for room end at once. A second call waits for the same end; of several limits the earliest
+    /// holds. Dropping the future does not stop the closing. When the runtime that this was started on has gone, the
+    /// caller's takes its place.
     pub(crate) async fn close(self: &Arc<Self>, limit: Duration) -> usize {
-        if !self.closing.swap(true, Ordering::AcqRel) {
-            let this = self.clone();
-            self.core.runtime.spawn(async move {
-                let given_up = this.shut_down(Instant::now() + limit, limit).await;
-                this.closed.send_replace(Some(given_up));
-            });
-        }
-        let mut closed = self.closed.subscribe();
-        closed.wait_for(Option::is_some).await.map_or(0, |given_up| given_up.unwrap_or(0))
+        let deadline = Instant::now() + limit;
+        self.deadline
+            .send_modify(|earliest| *earliest = Some(earliest.map_or(deadline, |it| it.min(deadline))));
+        let closing = async {
+            if self.closing.swap(true, Ordering::AcqRel) {
+                self.core.clients.hasten(limit);
+            } else if self.core.runtime.spawn(self.clone().shut_down()).await.is_err() {
+                self.clone().shut_down().await;
+            }
+            let mut closed = self.closed.subscribe();
+            closed.wait_for(Option::is_some).await.map_or(0, |given_up| given_up.unwrap_or(0))
+        };
+        timeout_at(deadline + UNANSWERED, closing).await.unwrap_or_else(|_| self.unfinished())
     }
 
     /// The runtime that the background work runs on.
@@ -109,13 +119,35 @@ impl Producers {
         self.core.buffer.total()
     }
 
-    async fn shut_down(&self, deadline: Instant, limit: Duration) -> usize {
+    async fn shut_down(self: Arc<Self>) {
         self.seal();
-        // Held sends may wait for their route for most of the time; the rest is for the flush.
-        let patience = deadline - limit / 4;
-        let _late = timeout_at(patience, self.nothing_held()).await;
+        self.held_sends_have_gone().await;
         self.topics.all().iter().for_each(|topic| topic.close_held());
-        self.core.clients.close(deadline).await
+        let given_up = self.core.clients.close(|| self.deadline.borrow().unwrap_or_else(Instant::now)).await;
+        self.closed.send_replace(Some(given_up));
+    }
+
+    /// Held sends may wait for their route for most of the time; the rest is for the flush.
+    async fn held_sends_have_gone(&self) {
+        let began = Instant::now();
+        let mut deadline = self.deadline.subscribe();
+        let nothing_held = self.nothing_held();
+        tokio::pin!(nothing_held);
+        loop {
+            let end = deadline.borrow_and_update().unwrap_or(began);
+            tokio::select! {
+                () = &mut nothing_held => return,
+                () = sleep_until(end - end.saturating_duration_since(began) / 4) => return,
+                // An earlier one; its sender lives as long as this.
+                _ = deadline.changed() => {}
+            }
+        }
+    }
+
+    /// Messages accepted that have no result yet.
+    fn unfinished(&self) -> usize {
+        let in_flight: usize = self.topics.all().iter().map(|topic| topic.gate.in_flight()).sum();
+        in_flight + self.core.counters.held_now.load(Ordering::Acquire)
     }
 
     fn seal(&self) {

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     engine::port::{Completion, EngineError, FailureKind, Outcome},
     message::{Message, Receipt},
+    panics::words_of,
 };
 
 pub(super) type SendResult = Result<Receipt, SendError>;
@@ -40,8 +41,9 @@ impl Reply {
             // A caller that dropped its future does not want to know.
             Self::Future(caller) => drop(caller.send(result)),
             Self::Callback(callback) => {
-                if catch_unwind(AssertUnwindSafe(|| callback(result))).is_err() {
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| callback(result))) {
                     Counters::count(&counters.callback_panics);
+                    words_of(panic);
                 }
             }
             Self::Nobody => {

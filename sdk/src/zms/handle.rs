@@ -174,19 +174,15 @@ impl Zms {
     /// # Errors
     /// [`CloseError`] with what was given up at the limit; everything is closed all the same.
     pub async fn close(&self, limit: Duration) -> Result<(), CloseError> {
-        let inner = &self.inner;
-        let deadline = Instant::now() + limit;
-        let left = || deadline.saturating_duration_since(Instant::now());
-        // Half of the time at most, so that the flush behind it has some.
-        let subscriptions = inner.subscriptions.end_all(limit / 2).await;
-        let undelivered = inner.producers.close(left() * 3 / 4).await;
-        inner.router.close(left()).await;
-        // A registry that does not answer must not hold the close; its session ends by itself.
-        let _late = tokio::time::timeout(left(), inner.registry.close()).await;
-        if subscriptions + undelivered == 0 {
-            return Ok(());
+        // On a task of its own: begun, it is carried through, also when the caller is a handler that it ends.
+        match tokio::spawn(Arc::clone(&self.inner).close(limit)).await {
+            Ok(closed) => closed,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime is shutting down, and with it everything.
+                Err(_) => Ok(()),
+            },
         }
-        Err(CloseError { limit, undelivered, subscriptions })
     }
 
     async fn find(&self, topic: &str) -> Result<Producer, ResolveError> {
@@ -208,6 +204,23 @@ impl Zms {
         let route = lease.routes.clone();
         let engine = Arc::clone(&self.inner.engine);
         Ok(Enrolment { group, engine, route, membership: Box::new(Place { seat, _lease: lease }) })
+    }
+}
+
+impl Inner {
+    async fn close(self: Arc<Self>, limit: Duration) -> Result<(), CloseError> {
+        let deadline = Instant::now() + limit;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        // Half of the time at most, so that the flush behind it has some.
+        let subscriptions = self.subscriptions.end_all(limit / 2).await;
+        let undelivered = self.producers.close(left() * 3 / 4).await;
+        self.router.close(left()).await;
+        // A registry that does not answer must not hold the close; its session ends by itself.
+        let _late = tokio::time::timeout(left(), self.registry.close()).await;
+        if subscriptions + undelivered == 0 {
+            return Ok(());
+        }
+        Err(CloseError { limit, undelivered, subscriptions })
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
     argument::assignment,
     context::Context,
     failure::Failure,
-    print::{self, note},
+    print::{self, ReaderGone, note},
     signal::Interrupt,
     text::counted,
     view::{Output, View},
@@ -156,7 +156,7 @@ struct Receipts {
     failed: u64,
     failure: Option<String>,
     /// Nobody reads the receipts any more; messages are sent all the same.
-    unread: bool,
+    unread: Option<ReaderGone>,
 }
 
 impl Receipts {
@@ -196,11 +196,15 @@ impl Receipts {
     }
 
     fn print(&mut self, text: impl FnOnce() -> String, value: impl FnOnce() -> Value) {
-        self.unread = self.unread || print::line(self.output, text, value).is_err();
+        if self.unread.is_none() {
+            self.unread = print::line(self.output, text, value).err();
+        }
     }
 
     fn outcome(&self) -> Result<(), Failure> {
-        let Some(failure) = &self.failure else { return Ok(()) };
+        let Some(failure) = &self.failure else {
+            return self.unread.as_ref().map_or(Ok(()), ReaderGone::outcome);
+        };
         let failed = counted(self.failed, "message");
         Err(Failure::NotAcknowledged(format!(
             "{failed} not acknowledged, {} acknowledged before; nothing behind was sent: {failure}",
