@@ -2,6 +2,8 @@
 //! What a reference in a cluster's properties leads to shows nowhere: not in errors, not in what a handle says of
 //! itself, not in the log.
 
+#![allow(clippy::unwrap_used, reason = "what fails in a helper fails the test")]
+
 use std::{
     io,
     sync::{Arc, Mutex},
