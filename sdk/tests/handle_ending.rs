@@ -1,6 +1,8 @@
 #![cfg(feature = "testing")]
 //! How a handle ends: closed twice, dropped, left alone by its runtime; and begun again.
 
+#![allow(clippy::unwrap_used, reason = "what fails in a helper fails the test")]
+
 use std::{
     sync::mpsc,
     thread,

@@ -1,6 +1,8 @@
 #![cfg(feature = "testing")]
 //! Callbacks and handlers that panic with something that panics again when it is dropped.
 
+#![allow(clippy::unwrap_used, reason = "what fails in a helper fails the test")]
+
 use std::{
     panic::panic_any,
     sync::{

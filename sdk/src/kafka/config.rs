@@ -95,7 +95,7 @@ impl Settings {
             KafkaError::ClientConfig(_, _, property, _) => {
                 format!("property {property} has an invalid value")
             }
-            other => other.to_string(),
+            other => self.without_secrets(other.to_string()),
         };
         OpenError::Config { cluster: self.cluster.clone(), reason }
     }
@@ -152,6 +152,18 @@ impl Settings {
         if !by_broker && self.config.get(ASSIGNMENT.0).is_none() {
             self.put(ASSIGNMENT.0, ASSIGNMENT.1);
         }
+    }
+
+    /// What librdkafka said up to where it quotes the value of a reference, be it only the beginning of it.
+    fn without_secrets(&self, mut words: String) -> String {
+        for value in self.secret.iter().filter_map(|property| self.config.get(property)) {
+            let beginning: String = value.trim_start().chars().take(16).collect();
+            if let Some(at) = words.find(&beginning).filter(|_| !beginning.is_empty()) {
+                words.truncate(at);
+                words.push_str("(the value of a reference)");
+            }
+        }
+        words
     }
 
     /// librdkafka quotes the value in its words.

@@ -207,7 +207,8 @@ impl Clients {
     /// Gives a close under way less time.
     pub(super) fn hasten(&self, limit: Duration) {
         let runtime = Handle::current();
-        for client in self.closing().iter().cloned() {
+        let clients = self.closing().clone();
+        for client in clients {
             drop(runtime.spawn_blocking(move || client.close(limit)));
         }
     }

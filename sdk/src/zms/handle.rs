@@ -168,8 +168,8 @@ impl Zms {
     /// then no further send is taken and what was is delivered; then this client leaves the registry. Handlers may
     /// send until they end.
     ///
-    /// When it returns every send has its result. A second call finds everything closed. Dropping the future leaves
-    /// the rest to the background.
+    /// When it returns every send has its result. A second call waits for the same end; of several limits the earliest
+    /// holds. Dropping the future, also before it has done much, leaves the rest to the background.
     ///
     /// # Errors
     /// [`CloseError`] with what was given up at the limit; everything is closed all the same.

@@ -1,0 +1,69 @@
+#![cfg(feature = "testing")]
+//! Subscriptions and handles that are dropped, without a word, on a runtime of one thread.
+
+#![allow(clippy::unwrap_used, reason = "what fails in a helper fails the test")]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
+
+use zms_sdk::{Delivery, Message, Outcome, testing::Sandbox};
+
+#[test]
+fn dropping_without_shutdown_never_stops_a_current_thread_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let sandbox = Sandbox::start(["a", "b"]).await.unwrap();
+        sandbox.topic("orders", 4, "a").await.unwrap();
+        for index in 0..4 {
+            sandbox.group(&format!("g{index}"), "orders").await.unwrap();
+        }
+        let gap = Arc::new(AtomicU64::new(0));
+        let ticker = tokio::spawn({
+            let gap = gap.clone();
+            async move {
+                let mut last = Instant::now();
+                loop {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                    gap.fetch_max(u64::try_from(last.elapsed().as_millis()).unwrap(), SeqCst);
+                    last = Instant::now();
+                }
+            }
+        });
+        for down in [false, true] {
+            let zms = sandbox.connect().await.unwrap();
+            let mut subscriptions = Vec::new();
+            for index in 0..4 {
+                let subscription = zms
+                    .subscribe(&format!("g{index}"))
+                    .workers(2)
+                    .handle(|_: Delivery| async { Outcome::Done })
+                    .await
+                    .unwrap();
+                subscription.ready().await.unwrap();
+                subscriptions.push(subscription);
+            }
+            for n in 0..100 {
+                zms.send("orders", Message::new(format!("{n}")).key(format!("{n}"))).await.unwrap();
+            }
+            if down {
+                sandbox.cluster("a").unwrap().all_brokers_down().unwrap();
+            }
+            for _ in 0..100 {
+                zms.send_oneway("orders", Message::new("x"));
+            }
+            drop(subscriptions);
+            drop(zms);
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            sandbox.cluster("a").unwrap().all_brokers_up().unwrap();
+        }
+        ticker.abort();
+        let longest = gap.load(SeqCst);
+        assert!(longest < 1_000, "nothing ran for {longest} ms");
+    });
+}
