@@ -18,7 +18,11 @@ const QUEUE_FULL_PAUSE: (&str, &str) = ("fetch.queue.backoff.ms", "10");
 /// What a partition's queue holds when its fetcher rests; one more fetch may be under way then. Each partition has a
 /// queue of its own, and the library's limits, 64 MiB and 100,000 messages, are meant for one queue of all.
 const QUEUE_FULL: [(&str, &str); 2] =
-    [("queued.max.messages.kbytes", "2048"), ("queued.min.messages", "20000")];
+    [("queued.max.messages.kbytes", "4096"), ("queued.min.messages", "40000")];
+/// How long a broker may keep a fetch that finds nothing. There is one fetch at a time for each broker, so that one sent
+/// while the busy partitions' queues were full, for idle partitions alone, keeps the busy ones waiting for that long. With
+/// the library's 500 ms their queues ran dry meanwhile.
+const FETCH_WAIT: (&str, &str) = ("fetch.wait.max.ms", "100");
 
 /// Hash of keys as in Java's client, so that both put a key on the same partition.
 const PARTITIONER: (&str, &str) = ("partitioner", "murmur2_random");
@@ -53,7 +57,7 @@ impl Settings {
     /// For a member of a group.
     pub(super) fn consumer(spec: &ConsumerSpec) -> Result<Self, OpenError> {
         let mut settings = Self::new(&spec.cluster);
-        for (property, value) in QUEUE_FULL.into_iter().chain([QUEUE_FULL_PAUSE]) {
+        for (property, value) in QUEUE_FULL.into_iter().chain([QUEUE_FULL_PAUSE, FETCH_WAIT]) {
             settings.put(property, value);
         }
         settings.layer(&spec.cluster, &spec.properties)?;
