@@ -16,7 +16,7 @@ use rdkafka::client::{Client, ClientContext};
 
 use super::{
     error::coded,
-    native::{Messages, Wake, WatchedQueue},
+    native::{MessageRef, Messages, Wake, WatchedQueue},
     record::Copier,
 };
 use crate::engine::port::{EngineError, Record};
@@ -159,6 +159,35 @@ impl Partition {
         while let Some(record) = copier.next(&mut good) {
             into.push(record);
         }
-        messages.iter().find_map(|message| message.error()).map_or(Ok(()), |code| Err(coded(code)))
+        messages.iter().find_map(MessageRef::error).map_or(Ok(()), |code| Err(coded(code)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{thread, time::Duration};
+
+    use super::*;
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    #[test]
+    fn a_bell_that_rang_before_the_wait_was_not_in_vain() {
+        let bell = Doorbell::default();
+        bell.wake();
+        bell.wake();
+        assert!(bell.wait(soon()));
+        assert!(!bell.wait(Instant::now()), "heard once");
+    }
+
+    #[test]
+    fn a_bell_wakes_who_waits() {
+        let bell = Arc::new(Doorbell::default());
+        let waiting = Arc::clone(&bell);
+        let waiter = thread::spawn(move || waiting.wait(soon()));
+        bell.wake();
+        assert!(waiter.join().unwrap());
     }
 }

@@ -59,36 +59,36 @@ impl<'a> MessageRef<'a> {
         unsafe { Self::new(message.ptr()) }
     }
 
-    fn fields(&self) -> &'a sys::rd_kafka_message_t {
+    fn fields(self) -> &'a sys::rd_kafka_message_t {
         // SAFETY: live for `'a` by the contract of `new`, and nobody changes it.
         unsafe { &*self.message }
     }
 
     /// What is reported in place of a message.
-    pub(in crate::kafka) fn error(&self) -> Option<RDKafkaErrorCode> {
+    pub(in crate::kafka) fn error(self) -> Option<RDKafkaErrorCode> {
         let code = RDKafkaErrorCode::from(self.fields().err);
         (code != RDKafkaErrorCode::NoError).then_some(code)
     }
 
-    pub(in crate::kafka) fn partition(&self) -> i32 {
+    pub(in crate::kafka) fn partition(self) -> i32 {
         self.fields().partition
     }
 
-    pub(in crate::kafka) fn offset(&self) -> i64 {
+    pub(in crate::kafka) fn offset(self) -> i64 {
         self.fields().offset
     }
 
-    pub(in crate::kafka) fn payload(&self) -> Option<&'a [u8]> {
+    pub(in crate::kafka) fn payload(self) -> Option<&'a [u8]> {
         // SAFETY: a payload that is not null has `len` bytes and lives as long as its message.
         unsafe { bytes_at(self.fields().payload, self.fields().len) }
     }
 
-    pub(in crate::kafka) fn key(&self) -> Option<&'a [u8]> {
+    pub(in crate::kafka) fn key(self) -> Option<&'a [u8]> {
         // SAFETY: a key that is not null has `key_len` bytes and lives as long as its message.
         unsafe { bytes_at(self.fields().key, self.fields().key_len) }
     }
 
-    pub(in crate::kafka) fn timestamp_ms(&self) -> Option<i64> {
+    pub(in crate::kafka) fn timestamp_ms(self) -> Option<i64> {
         let mut kind = sys::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
         // SAFETY: the message is live; the call only reads it and fills in the kind.
         let timestamp = unsafe { sys::rd_kafka_message_timestamp(self.message, &raw mut kind) };
@@ -98,7 +98,7 @@ impl<'a> MessageRef<'a> {
 
     /// Copies its headers. The crate's own accessor panics when a foreign producer wrote a name that is not UTF-8; here
     /// such bytes become U+FFFD.
-    pub(in crate::kafka) fn headers(&self) -> Vec<Header> {
+    pub(in crate::kafka) fn headers(self) -> Vec<Header> {
         let mut list = ptr::null_mut();
         // SAFETY: the message is live; on success `list` belongs to it and lives as long.
         let found = unsafe { sys::rd_kafka_message_headers(self.message, &raw mut list) };
