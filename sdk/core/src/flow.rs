@@ -27,7 +27,7 @@ impl Load {
 }
 
 /// Closes when the load reaches the high mark and opens when it has fallen to half of it. The gap is wide because
-/// closing is costly: a client that pauses a partition throws away what it fetched ahead.
+/// closing may be costly: an engine may throw away what it fetched ahead of a paused partition.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Valve {
     closed: bool,

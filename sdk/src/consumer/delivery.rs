@@ -3,22 +3,31 @@
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
-use zms_core::name::{ClusterName, GroupName, TopicName};
+use zms_core::{
+    flow::Load,
+    name::{ClusterName, GroupName, TopicName},
+};
 
 use crate::{engine::port::Record, message::Header};
 
 /// A message given to a handler. Clones are cheap and share it.
 ///
-/// A clone kept after the handler has returned keeps the payload in memory, outside the subscription's buffer limits.
+/// A clone kept after the handler has returned keeps the message in memory, outside the subscription's buffer limits, and
+/// some 100 KiB of neighbouring messages with it at most. Copy out what is to be kept for long.
 #[derive(Clone)]
 pub struct Delivery {
-    shared: Arc<Shared>,
+    parcel: Parcel,
+    index: usize,
     attempt: u32,
 }
 
-struct Shared {
+/// Messages of one partition that follow one another, in one allocation. Clones share it.
+#[derive(Clone)]
+pub(super) struct Parcel(Arc<Contents>);
+
+struct Contents {
     origin: Arc<Origin>,
-    record: Record,
+    records: Vec<Record>,
 }
 
 /// Where deliveries of one membership come from.
@@ -29,53 +38,76 @@ pub(super) struct Origin {
     pub(super) topic: TopicName,
 }
 
-impl Delivery {
-    pub(super) fn new(origin: Arc<Origin>, record: Record) -> Self {
-        Self { shared: Arc::new(Shared { origin, record }), attempt: 1 }
+impl Parcel {
+    /// A parcel stays in memory until its last message is handled, so that its size is limited. It is full at either
+    /// limit; the message that reaches the second one is in it, whatever its size.
+    pub(super) const FULL: Load = Load { messages: 64, bytes: 64 << 10 };
+
+    pub(super) fn new(origin: Arc<Origin>, records: Vec<Record>) -> Self {
+        Self(Arc::new(Contents { origin, records }))
     }
 
-    pub(super) fn at_attempt(&self, attempt: u32) -> Self {
-        Self { shared: Arc::clone(&self.shared), attempt }
+    pub(super) fn len(&self) -> usize {
+        self.0.records.len()
+    }
+
+    pub(super) fn offset(&self, index: usize) -> i64 {
+        self.0.records[index].offset
+    }
+
+    /// One of its messages as its handler sees it.
+    pub(super) fn delivery(&self, index: usize, attempt: u32) -> Delivery {
+        Delivery { parcel: self.clone(), index, attempt }
+    }
+}
+
+impl Delivery {
+    fn record(&self) -> &Record {
+        &self.parcel.0.records[self.index]
+    }
+
+    fn origin(&self) -> &Origin {
+        &self.parcel.0.origin
     }
 
     /// The consumer group.
     pub fn group(&self) -> &GroupName {
-        &self.shared.origin.group
+        &self.origin().group
     }
 
     /// The cluster that it lies on.
     pub fn cluster(&self) -> &ClusterName {
-        &self.shared.origin.cluster
+        &self.origin().cluster
     }
 
     /// Its topic.
     pub fn topic(&self) -> &TopicName {
-        &self.shared.origin.topic
+        &self.origin().topic
     }
 
     /// Its partition.
     pub fn partition(&self) -> i32 {
-        self.shared.record.partition
+        self.record().partition
     }
 
     /// Its offset.
     pub fn offset(&self) -> i64 {
-        self.shared.record.offset
+        self.record().offset
     }
 
     /// Its key.
     pub fn key(&self) -> Option<&Bytes> {
-        self.shared.record.key.as_ref()
+        self.record().key.as_ref()
     }
 
     /// Its payload; `None` is a tombstone.
     pub fn payload(&self) -> Option<&Bytes> {
-        self.shared.record.payload.as_ref()
+        self.record().payload.as_ref()
     }
 
     /// Its headers, in order.
     pub fn headers(&self) -> &[Header] {
-        &self.shared.record.headers
+        &self.record().headers
     }
 
     /// The value of the last header of this name; `None` also when that header has no value.
@@ -85,7 +117,7 @@ impl Delivery {
 
     /// Its timestamp in milliseconds since the Unix epoch, where the broker has one.
     pub fn timestamp_ms(&self) -> Option<i64> {
-        self.shared.record.timestamp_ms
+        self.record().timestamp_ms
     }
 
     /// Which attempt this is in this assignment, counted from 1.

@@ -7,20 +7,21 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use zms_core::lane;
+use zms_core::{flow::Load, lane};
 
-use super::{assignment::Assignment, delivery::Delivery, worker::Runner};
+use super::{assignment::Assignment, delivery::Parcel, worker::Runner};
 
-/// A message on its way to its handler. Dropping it returns what it took of the buffer limits.
+/// Messages of one partition on their way to their handler. Dropping it returns what they took of the buffer limits: all
+/// at once, because that is how their memory is freed.
 pub(super) struct Item {
     pub(super) assignment: Arc<Assignment>,
-    pub(super) delivery: Delivery,
-    pub(super) bytes: usize,
+    pub(super) parcel: Parcel,
+    pub(super) load: Load,
 }
 
 impl Drop for Item {
     fn drop(&mut self) {
-        self.assignment.gauge.give_back(self.bytes);
+        self.assignment.gauge.give_back(self.load);
     }
 }
 
@@ -34,19 +35,13 @@ impl Drop for Item {
 pub(super) struct Inbox(Mutex<VecDeque<Item>>);
 
 impl Inbox {
-    /// How many items a worker takes at once. What it has taken cannot be purged any more.
-    const HANDFUL: usize = 64;
-
     fn items(&self) -> MutexGuard<'_, VecDeque<Item>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves a handful of the oldest items into `into`; whether there were any.
-    pub(super) fn take(&self, into: &mut Vec<Item>) -> bool {
-        let mut items = self.items();
-        let count = items.len().min(Self::HANDFUL);
-        into.extend(items.drain(..count));
-        count > 0
+    /// Takes the oldest item. It cannot be purged any more.
+    pub(super) fn take(&self) -> Option<Item> {
+        self.items().pop_front()
     }
 
     fn append(&self, batch: &mut Vec<Item>) {
@@ -55,9 +50,13 @@ impl Inbox {
 
     fn purge(&self) -> usize {
         let mut items = self.items();
-        let before = items.len();
-        items.retain(|item| !item.assignment.is_stopped());
-        before - items.len()
+        let mut purged = 0;
+        items.retain(|item| {
+            let stopped = item.assignment.is_stopped();
+            purged += if stopped { item.parcel.len() } else { 0 };
+            !stopped
+        });
+        purged
     }
 }
 
@@ -117,7 +116,7 @@ impl Lanes {
     }
 
     /// Drops the queued items of stopped assignments, which a busy worker would hold in memory until it is free.
-    /// How many.
+    /// How many messages.
     pub(super) fn purge(&self) -> usize {
         self.lanes.iter().map(|lane| lane.inbox.purge()).sum()
     }

@@ -1,6 +1,7 @@
 //! One membership: a client, what it holds, and the lanes that its messages go to. Lives on the poll thread.
 
 use std::{
+    iter::Peekable,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -15,7 +16,7 @@ use zms_core::{
 use super::{
     assignment::Assignment,
     commit::commit_due,
-    delivery::{Delivery, size_of},
+    delivery::{Parcel, size_of},
     holdings::{Holdings, Slot},
     inspect::PauseReason,
     lanes::{Item, Lanes},
@@ -25,7 +26,9 @@ use crate::engine::port::{ConsumerClient, EngineError, FailureKind, Record, Star
 
 /// How long a poll waits when there is nothing to wait for but messages.
 const IDLE_POLL: Duration = Duration::from_millis(100);
-/// How long a poll waits while a buffer is full: lanes that run dry wait for its end.
+/// How long a poll waits while a buffer is full: lanes that run dry wait for its end. Fast handlers empty a share of the
+/// buffer within a millisecond, so the first waits are brief, and each is twice the one before up to the longest.
+const BRIEF_POLL: Duration = Duration::from_micros(250);
 const FULL_POLL: Duration = Duration::from_millis(5);
 /// Taken for the size of a message before any was seen, so that the first fetch of large ones stays small.
 const UNKNOWN_SIZE: usize = 64 << 10;
@@ -67,6 +70,8 @@ pub(super) struct Member {
     questions: Timer,
     polls: Streak,
     poll_limit: Duration,
+    /// Whether the last poll brought records.
+    fetched: bool,
 }
 
 impl Member {
@@ -91,6 +96,7 @@ impl Member {
             questions: Timer::new(now),
             polls: Streak::default(),
             poll_limit: IDLE_POLL,
+            fetched: false,
         }
     }
 
@@ -106,6 +112,7 @@ impl Member {
         let batch = marks.batch(load, self.typical, self.limits.batch);
         self.holdings.hold(wish.hold(!marks.has_room(load)));
         let polled = self.client.poll(self.poll_limit, batch, &mut self.records);
+        self.fetched = !self.records.is_empty();
         self.dispatch();
         self.note(polled)?;
         if self.holdings.take_untidy() {
@@ -235,7 +242,11 @@ impl Member {
             slot.paused = reason;
         }
         drop(slots);
-        self.poll_limit = if waits_for_lanes { FULL_POLL } else { IDLE_POLL };
+        self.poll_limit = match () {
+            () if !waits_for_lanes => IDLE_POLL,
+            () if self.fetched || self.poll_limit > FULL_POLL => BRIEF_POLL,
+            () => (self.poll_limit * 2).min(FULL_POLL),
+        };
         if !pause.is_empty() {
             self.client.pause(&pause);
         }
@@ -327,27 +338,60 @@ fn deliver(
     lanes: &mut Lanes,
     now: u64,
 ) -> usize {
-    let mut dropped = 0;
-    let mut taken = Load::default();
-    for record in records {
-        let bytes = size_of(&record);
-        let Some(mut assignment) = slot.assignment.clone() else { break };
-        let mut delivered = assignment.book().tracker.deliver(record.offset, bytes, now);
-        if delivered == Delivered::Backwards {
-            holdings.rewind(slot, record.partition, record.offset);
-            let Some(renewed) = slot.assignment.clone() else { break };
-            assignment = renewed;
-            delivered = assignment.book().tracker.deliver(record.offset, bytes, now);
+    let (mut dropped, mut taken) = (0, Load::default());
+    let mut records = records.peekable();
+    while let (Some(first), Some(assignment)) = (records.peek(), slot.assignment.clone()) {
+        let partition = first.partition;
+        let booked = book(&assignment, &mut records, now);
+        dropped += booked.dropped;
+        if !booked.records.is_empty() {
+            let load = Load { messages: booked.records.len(), bytes: booked.bytes };
+            taken = Load { messages: taken.messages + load.messages, bytes: taken.bytes + load.bytes };
+            let parcel = Parcel::new(Arc::clone(&assignment.origin), booked.records);
+            lanes.add(Item { assignment, parcel, load });
         }
-        if delivered != Delivered::Accepted {
-            dropped += 1;
-            continue;
+        if let Some(offset) = booked.backwards {
+            holdings.rewind(slot, partition, offset);
         }
-        taken = Load { messages: taken.messages + 1, bytes: taken.bytes + bytes };
-        let delivery = Delivery::new(Arc::clone(&assignment.origin), record);
-        lanes.add(Item { assignment, delivery, bytes });
     }
     // Before the lanes see them: an item must not give back what was not taken yet.
     holdings.books.gauge.take(taken);
     dropped
+}
+
+/// What an assignment took in at once.
+#[derive(Default)]
+struct Booked {
+    records: Vec<Record>,
+    bytes: usize,
+    dropped: usize,
+    /// Where the log started over. That record is still to come.
+    backwards: Option<i64>,
+}
+
+/// Books the next records, a parcel at most, under one lock.
+fn book(assignment: &Assignment, records: &mut Peekable<impl Iterator<Item = Record>>, now: u64) -> Booked {
+    let mut booked = Booked::default();
+    let mut book = assignment.book();
+    while let Some(record) = records.peek() {
+        let bytes = size_of(record);
+        match book.tracker.deliver(record.offset, bytes, now) {
+            Delivered::Accepted => {
+                booked.bytes += bytes;
+                booked.records.extend(records.next());
+            }
+            Delivered::Stopped => {
+                booked.dropped += 1;
+                records.next();
+            }
+            Delivered::Backwards => {
+                booked.backwards = Some(record.offset);
+                break;
+            }
+        }
+        if booked.records.len() >= Parcel::FULL.messages || booked.bytes >= Parcel::FULL.bytes {
+            break;
+        }
+    }
+    booked
 }

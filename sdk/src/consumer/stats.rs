@@ -101,9 +101,9 @@ impl Gauge {
         self.bytes.fetch_add(load.bytes, Relaxed);
     }
 
-    pub(super) fn give_back(&self, bytes: usize) {
-        self.messages.fetch_sub(1, Relaxed);
-        self.bytes.fetch_sub(bytes, Relaxed);
+    pub(super) fn give_back(&self, load: Load) {
+        self.messages.fetch_sub(load.messages, Relaxed);
+        self.bytes.fetch_sub(load.bytes, Relaxed);
     }
 
     pub(super) fn load(&self) -> Load {

@@ -17,7 +17,7 @@ use zms_core::tracker::Completed;
 
 use super::{
     Delivery, IntoOutcome, Outcome, RetryPolicy, Trouble,
-    assignment::Run,
+    assignment::{Assignment, Run},
     lanes::{Bell, Inbox, Item},
     retry::Verdict,
     stats::Stats,
@@ -32,6 +32,31 @@ pub(super) trait Runner: Send + Sync {
 
 /// How a run ended: what the handler said, or its panic.
 type Ended = Result<(Outcome, Option<String>), Box<dyn Any + Send>>;
+
+/// One message of an item.
+#[derive(Clone, Copy)]
+struct Queued<'a> {
+    item: &'a Item,
+    index: usize,
+}
+
+fn messages_of(item: &Item) -> impl Iterator<Item = Queued<'_>> {
+    (0..item.parcel.len()).map(move |index| Queued { item, index })
+}
+
+impl<'a> Queued<'a> {
+    fn assignment(self) -> &'a Assignment {
+        &self.item.assignment
+    }
+
+    fn offset(self) -> i64 {
+        self.item.parcel.offset(self.index)
+    }
+
+    fn delivery(self, attempt: u32) -> Delivery {
+        self.item.parcel.delivery(self.index, attempt)
+    }
+}
 
 /// What happens around the handler, the same for all kinds.
 pub(super) struct Conduct {
@@ -48,19 +73,19 @@ impl Conduct {
         Self { retry, stats, random: RandomState::new(), late: throttle(), skipped: throttle() }
     }
 
-    fn attempt<'a>(&self, item: &'a Item, attempt: u32) -> Option<(Run<'a>, Delivery)> {
-        let Some(run) = item.assignment.begin() else {
+    fn attempt<'a>(&self, message: Queued<'a>, attempt: u32) -> Option<(Run<'a>, Delivery)> {
+        let Some(run) = message.assignment().begin() else {
             self.stats.dropped.one();
             return None;
         };
         if attempt > 1 {
             self.stats.retries.one();
         }
-        Some((run, item.delivery.at_attempt(attempt)))
+        Some((run, message.delivery(attempt)))
     }
 
     /// Books a run; the delay before the next one, or `None` when the message is over.
-    fn book(&self, item: &Item, run: Run<'_>, attempt: u32, ended: Ended) -> Option<Duration> {
+    fn book(&self, message: Queued<'_>, run: Run<'_>, attempt: u32, ended: Ended) -> Option<Duration> {
         let (outcome, reason) = ended.unwrap_or_else(|panic| {
             self.stats.panics.one();
             (Outcome::Retry, Some(format!("the handler panicked: {}", words_of(panic))))
@@ -68,52 +93,55 @@ impl Conduct {
         if outcome != Outcome::Done {
             self.stats.failures.one();
         }
-        match self.retry.judge(attempt, outcome, self.random.hash_one((item.delivery.offset(), attempt))) {
+        // Only failures wait, and need chance.
+        let random =
+            if outcome == Outcome::Done { 0 } else { self.random.hash_one((message.offset(), attempt)) };
+        match self.retry.judge(attempt, outcome, random) {
             Verdict::Done => {
-                self.complete(item, run);
+                self.complete(message, attempt, run);
                 None
             }
             Verdict::Skip => {
                 self.stats.skipped.one();
                 if let Some(not_logged) = self.skipped.pass() {
-                    warn!(message = ?item.delivery, reason, not_logged, "message skipped after its last attempt");
+                    warn!(message = ?message.delivery(attempt), reason, not_logged, "message skipped after its last attempt");
                 }
-                self.complete(item, run);
+                self.complete(message, attempt, run);
                 None
             }
             Verdict::Again { delay, blocks } => {
                 // While the run counts as running its assignment cannot end under the note.
-                self.note(item, attempt, blocks, reason);
+                self.note(message, attempt, blocks, reason);
                 drop(run);
                 Some(delay)
             }
         }
     }
 
-    fn complete(&self, item: &Item, run: Run<'_>) {
-        match run.complete(item.delivery.offset()) {
+    fn complete(&self, message: Queued<'_>, attempt: u32, run: Run<'_>) {
+        match run.complete(message.offset()) {
             Completed::Counted => self.stats.handled.one(),
             Completed::Late | Completed::Unknown => {
                 self.stats.late_completions.one();
                 if let Some(not_logged) = self.late.pass() {
-                    warn!(message = ?item.delivery, not_logged, "handler ended after its assignment; not committed");
+                    warn!(message = ?message.delivery(attempt), not_logged, "handler ended after its assignment; not committed");
                 }
             }
         }
     }
 
-    fn note(&self, item: &Item, attempt: u32, blocks: bool, reason: Option<String>) {
+    fn note(&self, message: Queued<'_>, attempt: u32, blocks: bool, reason: Option<String>) {
         let reason = reason.unwrap_or_else(|| "the handler asked for a retry".to_owned());
-        debug!(message = ?item.delivery, reason, "handler failed");
+        debug!(message = ?message.delivery(attempt), reason, "handler failed");
         if blocks {
             self.stats.blocked.one();
             // A partition blocks on one message at a time, so that this cannot become a flood.
-            let message = &item.delivery;
-            warn!(group = %message.group(), cluster = %message.cluster(), topic = %message.topic(),
-                  partition = message.partition(), offset = message.offset(), attempts = attempt, reason,
+            let stuck = message.delivery(attempt);
+            warn!(group = %stuck.group(), cluster = %stuck.cluster(), topic = %stuck.topic(),
+                  partition = stuck.partition(), offset = stuck.offset(), attempts = attempt, reason,
                   "attempts used up; the partition waits for this message, which is tried on: mend the handler");
         }
-        item.assignment.note_trouble(Trouble { offset: item.delivery.offset(), attempts: attempt, reason });
+        message.assignment().note_trouble(Trouble { offset: message.offset(), attempts: attempt, reason });
     }
 }
 
@@ -133,10 +161,9 @@ where
         let (bell, rung) = crossbeam_channel::bounded(1);
         let (handler, conduct) = (Arc::clone(&self.handler), Arc::clone(&self.conduct));
         thread::Builder::new().name(format!("{}-{lane}", self.name)).spawn(move || {
-            let mut items = Vec::new();
             while rung.recv().is_ok() {
-                while inbox.take(&mut items) {
-                    items.drain(..).for_each(|item| handle_blocking(&item, &*handler, &conduct));
+                while let Some(item) = inbox.take() {
+                    messages_of(&item).for_each(|message| handle_blocking(message, &*handler, &conduct));
                 }
             }
         })?;
@@ -144,16 +171,16 @@ where
     }
 }
 
-fn handle_blocking<H, O>(item: &Item, handler: &H, conduct: &Conduct)
+fn handle_blocking<H, O>(message: Queued<'_>, handler: &H, conduct: &Conduct)
 where
     H: Fn(Delivery) -> O,
     O: IntoOutcome,
 {
     for attempt in 1.. {
-        let Some((run, delivery)) = conduct.attempt(item, attempt) else { return };
+        let Some((run, delivery)) = conduct.attempt(message, attempt) else { return };
         let ended = catch_unwind(AssertUnwindSafe(|| handler(delivery).into_outcome()));
-        let Some(delay) = conduct.book(item, run, attempt, ended) else { return };
-        item.assignment.pause_blocking(delay);
+        let Some(delay) = conduct.book(message, run, attempt, ended) else { return };
+        message.assignment().pause_blocking(delay);
     }
 }
 
@@ -174,11 +201,10 @@ where
         let (bell, mut rung) = tokio::sync::mpsc::channel(1);
         let (handler, conduct) = (Arc::clone(&self.handler), Arc::clone(&self.conduct));
         let task = self.runtime.spawn(async move {
-            let mut items = Vec::new();
             while rung.recv().await.is_some() {
-                while inbox.take(&mut items) {
-                    for item in items.drain(..) {
-                        handle(&item, &*handler, &conduct).await;
+                while let Some(item) = inbox.take() {
+                    for message in messages_of(&item) {
+                        handle(message, &*handler, &conduct).await;
                     }
                     // Handlers that never wait must not keep the thread from other tasks.
                     tokio::task::yield_now().await;
@@ -189,18 +215,18 @@ where
     }
 }
 
-async fn handle<H, F, O>(item: &Item, handler: &H, conduct: &Conduct)
+async fn handle<H, F, O>(message: Queued<'_>, handler: &H, conduct: &Conduct)
 where
     H: Fn(Delivery) -> F,
     F: Future<Output = O>,
     O: IntoOutcome,
 {
     for attempt in 1.. {
-        let Some((run, delivery)) = conduct.attempt(item, attempt) else { return };
+        let Some((run, delivery)) = conduct.attempt(message, attempt) else { return };
         // The call itself may panic too, so that it belongs inside.
         let whole = async { handler(delivery).await.into_outcome() };
         let ended = AssertUnwindSafe(whole).catch_unwind().await;
-        let Some(delay) = conduct.book(item, run, attempt, ended) else { return };
-        item.assignment.pause(delay).await;
+        let Some(delay) = conduct.book(message, run, attempt, ended) else { return };
+        message.assignment().pause(delay).await;
     }
 }

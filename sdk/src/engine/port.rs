@@ -338,8 +338,8 @@ pub trait AssignmentListener: Send + Sync {
 
 /// Questions and orders that a consumer's own thread may give at any time, also inside [`AssignmentListener`] calls.
 pub trait ConsumerControl {
-    /// Stops delivery of these partitions; what was fetched ahead is dropped and fetched again. Partitions that are
-    /// not assigned are passed over.
+    /// Stops delivery of these partitions; what was fetched ahead may be kept. Partitions that are not assigned are
+    /// passed over.
     fn pause(&self, partitions: &[i32]);
 
     /// Starts delivery again.

@@ -15,6 +15,15 @@ use crate::engine::port::{ConsumerSpec, OpenError, ProducerSpec};
 /// full queue, however fast the queue is emptied.
 const QUEUE_FULL_PAUSE: (&str, &str) = ("fetch.queue.backoff.ms", "10");
 
+/// What a partition's queue holds when its fetcher rests; one more fetch may be under way then. Each partition has a
+/// queue of its own, and the library's limits, 64 MiB and 100,000 messages, are meant for one queue of all.
+const QUEUE_FULL: [(&str, &str); 2] =
+    [("queued.max.messages.kbytes", "4096"), ("queued.min.messages", "40000")];
+/// How long a broker may keep a fetch that finds nothing. There is one fetch at a time for each broker, so that one sent
+/// while the busy partitions' queues were full, for idle partitions alone, keeps the busy ones waiting for that long. With
+/// the library's 500 ms their queues ran dry meanwhile.
+const FETCH_WAIT: (&str, &str) = ("fetch.wait.max.ms", "100");
+
 /// Hash of keys as in Java's client, so that both put a key on the same partition.
 const PARTITIONER: (&str, &str) = ("partitioner", "murmur2_random");
 /// How long a new client waits for a topic that its cluster does not know. The library's own limit, 30 s, is not below
@@ -48,7 +57,9 @@ impl Settings {
     /// For a member of a group.
     pub(super) fn consumer(spec: &ConsumerSpec) -> Result<Self, OpenError> {
         let mut settings = Self::new(&spec.cluster);
-        settings.put(QUEUE_FULL_PAUSE.0, QUEUE_FULL_PAUSE.1);
+        for (property, value) in QUEUE_FULL.into_iter().chain([QUEUE_FULL_PAUSE, FETCH_WAIT]) {
+            settings.put(property, value);
+        }
         settings.layer(&spec.cluster, &spec.properties)?;
         settings.default_assignment();
         settings.put("client.id", &spec.client_id);
@@ -98,6 +109,11 @@ impl Settings {
             other => self.without_secrets(other.to_string()),
         };
         OpenError::Config { cluster: self.cluster.clone(), reason }
+    }
+
+    /// Why a client cannot be used, in our own words.
+    pub(super) fn unusable(&self, reason: &str) -> OpenError {
+        OpenError::Config { cluster: self.cluster.clone(), reason: reason.to_owned() }
     }
 
     fn new(cluster: &ClusterSpec) -> Self {

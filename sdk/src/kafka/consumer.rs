@@ -3,7 +3,10 @@
 use std::{
     ops::Deref,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -17,12 +20,13 @@ use rdkafka::{
 };
 
 use super::{
-    batch::Batch,
     config::Settings,
     control::{Control, offset_of},
-    error::{timeout, translated},
+    error::{deadline, translated},
+    intake::{Doorbell, Intake},
     logging::ClientLog,
-    native, record,
+    native::{self, MessageRef, WatchedQueue},
+    record::Copier,
 };
 use crate::engine::port::{
     AssignmentListener, ConsumerClient, ConsumerControl, ConsumerSpec, EngineError, LogRange, OpenError,
@@ -31,9 +35,14 @@ use crate::engine::port::{
 
 /// A subscribed consumer.
 pub(super) struct KafkaConsumer {
+    // Before the client that it belongs to: none of its queues may outlive it.
+    events: WatchedQueue<Doorbell>,
     native: Native,
     topic: String,
-    batch: Batch,
+    /// The partition that the last records came from.
+    last: i32,
+    /// Came after records; it must not take them with it.
+    pending: Option<EngineError>,
 }
 
 impl KafkaConsumer {
@@ -44,10 +53,31 @@ impl KafkaConsumer {
         let settings = Settings::consumer(spec)?;
         let topic = spec.topic.to_string();
         let log = ClientLog::new(spec.cluster.name.as_str(), &spec.client_id);
-        let membership = Membership { topic: topic.clone(), listener, log };
+        let intake = Intake::default();
+        let bell = Arc::clone(&intake.bell);
+        let rebalanced = AtomicBool::new(false);
+        let membership = Membership { topic: topic.clone(), listener, log, intake, rebalanced };
         let native: BaseConsumer<Membership> = settings.open(membership)?;
+        let events = WatchedQueue::of_events(native.client(), bell)
+            .ok_or_else(|| settings.unusable("the client has no group"))?;
         native.subscribe(&[&topic]).map_err(|error| settings.refused(&error))?;
-        Ok(Self { native: Native(Some(native)), topic, batch: Batch::default() })
+        Ok(Self { events, native: Native(Some(native)), topic, last: -1, pending: None })
+    }
+
+    /// Serves the client's events, rebalances among them; whether there was none.
+    fn serve(&self, into: &mut Vec<Record>) -> Result<bool, EngineError> {
+        match self.native.poll(Duration::ZERO) {
+            Some(Err(error)) => Err(translated(&error)),
+            // Of a partition that has no queue of its own.
+            Some(Ok(message)) => {
+                into.push(Copier::default().copied(MessageRef::of(&message)));
+                Ok(false)
+            }
+            None => {
+                let rebalanced = self.native.context().rebalanced.swap(false, Ordering::Relaxed);
+                Ok(!rebalanced && self.events.len() == 0)
+            }
+        }
     }
 
     fn control(&self) -> Control<'_> {
@@ -87,15 +117,35 @@ impl ConsumerControl for KafkaConsumer {
 
 impl ConsumerClient for KafkaConsumer {
     fn poll(&mut self, limit: Duration, max: usize, into: &mut Vec<Record>) -> Result<(), EngineError> {
-        let native = &self.native;
-        self.batch.gather(limit, max, into, |wait| {
-            let polled = native.poll(timeout(wait))?;
-            Some(polled.map(|message| record::copied(&message)).map_err(|error| translated(&error)))
-        })
+        if let Some(error) = self.pending.take() {
+            return Err(error);
+        }
+        let deadline = deadline(limit);
+        loop {
+            // What comes with a rebalance may be from before it, so that it is left for the next call.
+            if !self.serve(into)? {
+                return Ok(());
+            }
+            let intake = &self.native.context().intake;
+            let taken = intake.take(max, &mut self.last, into);
+            if !into.is_empty() {
+                self.pending = taken.err();
+                return Ok(());
+            }
+            taken?;
+            if !intake.bell.wait(deadline) {
+                // A queue that did not knock would never be heard of again.
+                intake.suspect_all();
+                return Ok(());
+            }
+        }
     }
 
-    fn close(mut self: Box<Self>) {
-        drop(self.native.0.take());
+    fn close(self: Box<Self>) {
+        let Self { events, mut native, .. } = *self;
+        drop(events);
+        native.context().intake.clear();
+        drop(native.0.take());
     }
 }
 
@@ -114,6 +164,7 @@ impl Deref for Native {
 impl Drop for Native {
     fn drop(&mut self) {
         let Some(native) = self.0.take() else { return };
+        native.context().intake.clear();
         let context = Arc::clone(native.context());
         let started = thread::Builder::new().name("zms-consumer-drop".to_owned()).spawn(move || drop(native));
         if let Err(error) = started {
@@ -127,6 +178,9 @@ pub(super) struct Membership {
     topic: String,
     listener: Arc<dyn AssignmentListener>,
     log: ClientLog,
+    pub(super) intake: Intake,
+    /// Since the last poll.
+    rebalanced: AtomicBool,
 }
 
 impl ClientContext for Membership {
@@ -147,6 +201,7 @@ impl ConsumerContext for Membership {
         } else {
             self.revoke(consumer, list, &partitions)
         };
+        self.rebalanced.store(true, Ordering::Relaxed);
         if let Err(error) = done {
             self.log.note("rebalance", &format!("the client refused its part in a rebalance: {error}"));
         }
@@ -160,8 +215,8 @@ impl Membership {
         list: &mut TopicPartitionList,
         partitions: &[i32],
     ) -> KafkaResult<()> {
-        let control = Control::before_assignment(consumer, &self.topic);
-        control.resume_now(partitions);
+        self.intake.add(consumer.client(), &self.topic, partitions);
+        let control = Control::new(consumer, &self.topic);
         let starts = self.asked(|| self.listener.assigned(&control, partitions));
         for (partition, start) in starts.unwrap_or_default() {
             if let Err(error) = list.set_partition_offset(&self.topic, partition, offset_of(start)) {
@@ -170,11 +225,9 @@ impl Membership {
             }
         }
         match consumer.rebalance_protocol() {
-            RebalanceProtocol::Cooperative => consumer.incremental_assign(list)?,
-            RebalanceProtocol::Eager | RebalanceProtocol::None => consumer.assign(list)?,
+            RebalanceProtocol::Cooperative => consumer.incremental_assign(list),
+            RebalanceProtocol::Eager | RebalanceProtocol::None => consumer.assign(list),
         }
-        control.apply_held();
-        Ok(())
     }
 
     fn revoke(
@@ -188,10 +241,12 @@ impl Membership {
         if !partitions.is_empty() {
             self.asked(|| self.listener.revoked(&control, partitions, lost));
         }
-        match consumer.rebalance_protocol() {
+        let unassigned = match consumer.rebalance_protocol() {
             RebalanceProtocol::Cooperative => consumer.incremental_unassign(taken),
             RebalanceProtocol::Eager | RebalanceProtocol::None => consumer.unassign(),
-        }
+        };
+        self.intake.remove(partitions);
+        unassigned
     }
 
     /// Asks the listener. A panic must not keep the rebalance from being answered: the whole group would wait for this

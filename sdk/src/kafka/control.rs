@@ -1,6 +1,6 @@
 //! Questions and orders to a consumer on its own thread.
 
-use std::{cell::RefCell, collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use rdkafka::{
     Offset, TopicPartitionList,
@@ -24,36 +24,11 @@ const COMMIT_LIMIT: Duration = Duration::from_secs(3);
 pub(super) struct Control<'a> {
     consumer: &'a BaseConsumer<Membership>,
     topic: &'a str,
-    /// Inside an assignment: what is to be paused as soon as it is in force.
-    held: Option<RefCell<BTreeSet<i32>>>,
 }
 
 impl<'a> Control<'a> {
     pub(super) fn new(consumer: &'a BaseConsumer<Membership>, topic: &'a str) -> Self {
-        Self { consumer, topic, held: None }
-    }
-
-    /// For the time before an assignment is in force: librdkafka does not know the partitions yet, so pauses are kept
-    /// until [`Self::apply_held`].
-    pub(super) fn before_assignment(consumer: &'a BaseConsumer<Membership>, topic: &'a str) -> Self {
-        Self { held: Some(RefCell::default()), ..Self::new(consumer, topic) }
-    }
-
-    pub(super) fn apply_held(&self) {
-        let held = self.held.as_ref().map(RefCell::take).unwrap_or_default();
-        if !held.is_empty() {
-            self.pause_now(&held.into_iter().collect::<Vec<_>>());
-        }
-    }
-
-    /// Clears what an earlier assignment of the same partitions left: librdkafka keeps a pause across it.
-    pub(super) fn resume_now(&self, partitions: &[i32]) {
-        // Fails only for a client of the wrong kind; single partitions that it does not hold are passed over.
-        let _ = self.consumer.resume(&self.list(partitions));
-    }
-
-    fn pause_now(&self, partitions: &[i32]) {
-        let _ = self.consumer.pause(&self.list(partitions));
+        Self { consumer, topic }
     }
 
     fn list(&self, partitions: &[i32]) -> TopicPartitionList {
@@ -79,17 +54,11 @@ impl<'a> Control<'a> {
 
 impl ConsumerControl for Control<'_> {
     fn pause(&self, partitions: &[i32]) {
-        match &self.held {
-            Some(held) => held.borrow_mut().extend(partitions),
-            None => self.pause_now(partitions),
-        }
+        self.consumer.context().intake.set_open(partitions, false);
     }
 
     fn resume(&self, partitions: &[i32]) {
-        if let Some(held) = &self.held {
-            held.borrow_mut().retain(|partition| !partitions.contains(partition));
-        }
-        self.resume_now(partitions);
+        self.consumer.context().intake.set_open(partitions, true);
     }
 
     fn seek(&self, partition: i32, start: Start, limit: Duration) -> Result<(), EngineError> {

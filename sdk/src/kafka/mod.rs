@@ -8,12 +8,12 @@
 //! moment, and appear in no log, error or `Debug` text.
 
 mod admin;
-mod batch;
 mod config;
 mod consumer;
 mod control;
 mod error;
 mod identity;
+mod intake;
 mod log_range;
 mod logging;
 pub(crate) mod native;

@@ -4,6 +4,7 @@
 mod list;
 #[cfg(feature = "testing")]
 mod mock;
+mod queue;
 mod record;
 
 use std::time::Duration;
@@ -14,7 +15,8 @@ pub(crate) use self::mock::MockHandle;
 pub(super) use self::record::send_foreign;
 pub(super) use self::{
     list::{End, LogEnds, ask_log_ends, commit, entries},
-    record::{Persistence, flush_slice, headers, persistence},
+    queue::{Messages, Wake, WatchedQueue},
+    record::{MessageRef, Persistence, flush_slice, persistence},
 };
 
 fn milliseconds(limit: Duration) -> i32 {

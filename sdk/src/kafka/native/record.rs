@@ -1,6 +1,11 @@
 //! What a message carries beside its plain parts.
 
-use std::{ffi::CStr, ptr, slice, time::Duration};
+use std::{
+    ffi::{CStr, c_void},
+    marker::PhantomData,
+    ptr, slice,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use rdkafka::{
@@ -35,19 +40,83 @@ pub(in crate::kafka) fn persistence(report: &BorrowedMessage<'_>) -> Persistence
     }
 }
 
-/// Copies a message's headers. The crate's own accessor panics when a foreign producer wrote a name that is not UTF-8;
-/// here such bytes become U+FFFD.
-pub(in crate::kafka) fn headers(message: &BorrowedMessage<'_>) -> Vec<Header> {
-    let mut list = ptr::null_mut();
-    // SAFETY: `ptr` is valid as long as `message`; on success `list` belongs to the message and lives as long.
-    let found = unsafe { sys::rd_kafka_message_headers(message.ptr(), &raw mut list) };
-    if RDKafkaErrorCode::from(found) != RDKafkaErrorCode::NoError || list.is_null() {
-        return Vec::new();
+/// A fetched message in the library's memory.
+#[derive(Clone, Copy)]
+pub(in crate::kafka) struct MessageRef<'a> {
+    message: *mut sys::rd_kafka_message_t,
+    lives: PhantomData<&'a sys::rd_kafka_message_t>,
+}
+
+impl<'a> MessageRef<'a> {
+    /// # Safety
+    /// `message` must be a live message, and stay one for `'a`.
+    pub(super) unsafe fn new(message: *mut sys::rd_kafka_message_t) -> Self {
+        Self { message, lives: PhantomData }
     }
-    // SAFETY: `list` was just obtained and its message is still borrowed.
-    let count = unsafe { sys::rd_kafka_header_cnt(list) };
-    // SAFETY: as above, and every index is below the count.
-    (0..count).filter_map(|index| unsafe { header(list, index) }).collect()
+
+    pub(in crate::kafka) fn of(message: &'a BorrowedMessage<'_>) -> Self {
+        // SAFETY: `ptr` is valid as long as `message`, which is borrowed for `'a`.
+        unsafe { Self::new(message.ptr()) }
+    }
+
+    fn fields(self) -> &'a sys::rd_kafka_message_t {
+        // SAFETY: live for `'a` by the contract of `new`, and nobody changes it.
+        unsafe { &*self.message }
+    }
+
+    /// What is reported in place of a message.
+    pub(in crate::kafka) fn error(self) -> Option<RDKafkaErrorCode> {
+        let code = RDKafkaErrorCode::from(self.fields().err);
+        (code != RDKafkaErrorCode::NoError).then_some(code)
+    }
+
+    pub(in crate::kafka) fn partition(self) -> i32 {
+        self.fields().partition
+    }
+
+    pub(in crate::kafka) fn offset(self) -> i64 {
+        self.fields().offset
+    }
+
+    pub(in crate::kafka) fn payload(self) -> Option<&'a [u8]> {
+        // SAFETY: a payload that is not null has `len` bytes and lives as long as its message.
+        unsafe { bytes_at(self.fields().payload, self.fields().len) }
+    }
+
+    pub(in crate::kafka) fn key(self) -> Option<&'a [u8]> {
+        // SAFETY: a key that is not null has `key_len` bytes and lives as long as its message.
+        unsafe { bytes_at(self.fields().key, self.fields().key_len) }
+    }
+
+    pub(in crate::kafka) fn timestamp_ms(self) -> Option<i64> {
+        let mut kind = sys::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
+        // SAFETY: the message is live; the call only reads it and fills in the kind.
+        let timestamp = unsafe { sys::rd_kafka_message_timestamp(self.message, &raw mut kind) };
+        let known = kind != sys::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
+        (known && timestamp != -1).then_some(timestamp)
+    }
+
+    /// Copies its headers. The crate's own accessor panics when a foreign producer wrote a name that is not UTF-8; here
+    /// such bytes become U+FFFD.
+    pub(in crate::kafka) fn headers(self) -> Vec<Header> {
+        let mut list = ptr::null_mut();
+        // SAFETY: the message is live; on success `list` belongs to it and lives as long.
+        let found = unsafe { sys::rd_kafka_message_headers(self.message, &raw mut list) };
+        if RDKafkaErrorCode::from(found) != RDKafkaErrorCode::NoError || list.is_null() {
+            return Vec::new();
+        }
+        // SAFETY: `list` was just obtained and its message is live.
+        let count = unsafe { sys::rd_kafka_header_cnt(list) };
+        // SAFETY: as above, and every index is below the count.
+        (0..count).filter_map(|index| unsafe { header(list, index) }).collect()
+    }
+}
+
+/// # Safety
+/// `start` must be null or the start of `length` bytes that live for `'a` unchanged.
+unsafe fn bytes_at<'a>(start: *const c_void, length: usize) -> Option<&'a [u8]> {
+    // SAFETY: by contract.
+    (!start.is_null()).then(|| unsafe { slice::from_raw_parts(start.cast(), length) })
 }
 
 /// # Safety

@@ -167,6 +167,28 @@ fn a_seek_moves_the_position() {
 }
 
 #[test]
+fn what_was_fetched_before_a_seek_of_a_paused_partition_does_not_come() {
+    for (name, properties) in protocols() {
+        let cluster = cluster_with("orders", 2);
+        for partition in 0..2 {
+            fill(&cluster, "orders", partition, 0..10);
+        }
+        let on_assign: OnAssign = Box::new(|control, _| {
+            control.pause(&[0]);
+            vec![(0, Start::Earliest), (1, Start::Earliest)]
+        });
+        let mut member = Member::join_with(&cluster, "orders", Listener::starting(on_assign), &properties);
+        member.receive(10);
+        member.client.seek(0, Start::At(7), PATIENCE).unwrap();
+        member.client.resume(&[0]);
+        member.receive(13);
+        assert_eq!(texts_of(&member, 0), ["7", "8", "9"], "{name}");
+        assert_eq!(texts_of(&member, 1), (0..10).map(|n| n.to_string()).collect::<Vec<_>>(), "{name}");
+        member.client.close();
+    }
+}
+
+#[test]
 fn a_batch_holds_no_more_than_asked_for() {
     let cluster = cluster_with("orders", 1);
     fill(&cluster, "orders", 0, 0..10);
