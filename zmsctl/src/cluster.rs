@@ -1,6 +1,8 @@
 //! `zmsctl cluster`.
 
-use clap::{Args, Subcommand};
+use std::time::Duration;
+
+use clap::{ArgGroup, Args, Subcommand};
 use serde_json::{Value, json};
 use zms_sdk::{
     ClusterName,
@@ -9,11 +11,16 @@ use zms_sdk::{
 
 use crate::{
     argument::{ForceArgs, NewArgs, apply, assignment},
+    context::{Context, ask, open_cluster},
     failure::Failure,
+    print::note,
     view::View,
 };
 
 const COLUMNS: &[&str] = &["name", "broker", "bootstrap", "clusterId", "format"];
+
+/// How long a new cluster is asked for its id.
+const ID_LIMIT: Duration = Duration::from_secs(3);
 
 const ADD_EXAMPLES: &str = "\
 Examples:
@@ -25,7 +32,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Adds a cluster.
+    /// Adds a cluster, with the id that it states of itself.
     #[command(after_help = ADD_EXAMPLES)]
     Add(AddArgs),
     /// Changes a cluster; running clients follow.
@@ -55,11 +62,17 @@ pub(crate) struct AddArgs {
     bootstrap: String,
     #[command(flatten)]
     settings: SettingArgs,
+    /// Does not ask the cluster for its id: another one at the same address will not be noticed.
+    #[arg(long, conflicts_with = "kafka_id")]
+    no_kafka_id: bool,
     #[command(flatten)]
     new: NewArgs,
 }
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("change").required(true).multiple(true).args([
+    "bootstrap", "kafka_id", "property", "unset_property",
+])))]
 pub(crate) struct SetArgs {
     /// Its name.
     name: ClusterName,
@@ -84,9 +97,10 @@ struct SettingArgs {
 }
 
 impl Command {
-    pub(crate) async fn run(self, admin: &Admin) -> Result<View, Failure> {
+    pub(crate) async fn run(self, context: &Context) -> Result<View, Failure> {
+        let admin = &context.admin().await?;
         match self {
-            Self::Add(args) => args.run(admin).await,
+            Self::Add(args) => args.run(admin, context.wait()).await,
             Self::Set(args) => args.run(admin).await,
             Self::Show { name } => {
                 let cluster = admin.cluster(&name).await?;
@@ -102,13 +116,31 @@ impl Command {
 }
 
 impl AddArgs {
-    async fn run(self, admin: &Admin) -> Result<View, Failure> {
+    async fn run(self, admin: &Admin, wait: Duration) -> Result<View, Failure> {
         let fill = |cluster: &mut ClusterMeta| {
             cluster.bootstrap.clone_from(&self.bootstrap);
             self.settings.apply(cluster, &[]);
         };
-        let cluster = admin.add_cluster(&self.name, self.new.format(), fill).await?;
+        let mut cluster = admin.add_cluster(&self.name, self.new.format(), fill).await?;
+        if self.settings.kafka_id.is_none() && !self.no_kafka_id {
+            match self.kafka_id(&cluster, wait.min(ID_LIMIT)).await {
+                Ok(id) => {
+                    cluster =
+                        admin.set_cluster(&self.name, |cluster| cluster.kafka_id = Some(id.clone())).await?;
+                }
+                Err(failure) => note(&format!(
+                    "added without a Kafka id ({failure}); another cluster at this address would not be noticed. When it \
+                     answers: zmsctl doctor --cluster {}",
+                    self.name
+                )),
+            }
+        }
         Ok(View::One(json(self.name.as_str(), &cluster)))
+    }
+
+    async fn kafka_id(&self, cluster: &ClusterMeta, limit: Duration) -> Result<String, Failure> {
+        let client = open_cluster(&self.name, cluster)?;
+        ask(move || client.cluster_id(limit).map_err(|error| Failure::Other(error.to_string()))).await
     }
 }
 

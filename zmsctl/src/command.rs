@@ -101,7 +101,7 @@ pub(crate) enum Command {
 impl Command {
     pub(crate) async fn run(self, context: &Context) -> Result<View, Failure> {
         match self {
-            Self::Cluster(command) => command.run(&context.admin().await?).await,
+            Self::Cluster(command) => command.run(context).await,
             Self::Topic(command) => command.run(context).await,
             Self::Group(command) => command.run(&context.admin().await?).await,
             Self::Clients(args) => args.run(&context.admin().await?).await,

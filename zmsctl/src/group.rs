@@ -1,6 +1,6 @@
 //! `zmsctl group`.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use zms_sdk::{
     ClusterName, GroupName, TopicName,
@@ -10,6 +10,7 @@ use zms_sdk::{
 use crate::{
     argument::{ForceArgs, GateArgs, GateChangeArgs, NewArgs, apply, assignment, gate_json},
     failure::Failure,
+    print::note,
     view::View,
 };
 
@@ -68,6 +69,10 @@ pub(crate) struct AddArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("change").required(true).multiple(true).args([
+    "topic", "cluster", "gate_addresses", "gate_cluster", "no_gate", "consume_from", "broadcast", "suspend",
+    "consumer", "unset_consumer",
+])))]
 pub(crate) struct SetArgs {
     /// Its name.
     name: GroupName,
@@ -99,7 +104,8 @@ struct SettingArgs {
     /// Nothing is handled until it is resumed.
     #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "true|false")]
     suspend: Option<bool>,
-    /// A setting for all members, such as sessionTimeout=30s or fetch.min.bytes=1024.
+    /// A setting for all members, such as sessionTimeout=30s or fetch.min.bytes=1024. Durations without a unit are in
+    /// milliseconds.
     #[arg(long, value_parser = assignment, value_name = "NAME=VALUE")]
     consumer: Vec<(String, String)>,
 }
@@ -156,6 +162,12 @@ impl SetArgs {
             self.settings.apply(group, &self.unset_consumer);
         };
         let group = admin.set_group(&self.name, self.force.safety(), change).await?;
+        if cluster.is_some() {
+            note(&format!(
+                "members of {} finish what is left on their present cluster, then read from {}",
+                self.name, group.cluster
+            ));
+        }
         Ok(View::One(json(self.name.as_str(), &group)))
     }
 }

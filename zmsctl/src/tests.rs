@@ -47,8 +47,8 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 fn estate() -> Operator {
     let operator = Operator::new();
     for line in [
-        "zmsctl cluster add a --bootstrap a1:9092,a2:9092",
-        "zmsctl cluster add b --bootstrap b1:9092",
+        "zmsctl cluster add a --bootstrap a1:9092,a2:9092 --no-kafka-id",
+        "zmsctl cluster add b --bootstrap b1:9092 --no-kafka-id",
         "zmsctl topic add orders --cluster a",
         "zmsctl group add billing --topic orders",
     ] {
@@ -156,5 +156,33 @@ fn plain_secrets_and_control_characters_are_not_printed() {
     for output in [Output::Table, Output::Json] {
         let shown = operator.run("zmsctl cluster show a").unwrap().render(output);
         assert!(!shown.contains("hunter2") && !shown.contains('\u{1b}'), "{shown}");
+    }
+}
+
+#[test]
+fn settings_that_no_client_could_be_opened_with_are_refused() {
+    let operator = estate();
+    for line in [
+        "zmsctl topic set orders --producer linger=40s",
+        "zmsctl topic add late --cluster a --producer linger=soon",
+        "zmsctl group set billing --consumer sessionTimeout=soon",
+        "zmsctl cluster add c --bootstrap nonsense --no-kafka-id",
+    ] {
+        let words = operator.run(line).unwrap_err().to_string();
+        assert!(
+            words.contains("linger") || words.contains("soon") || words.contains("nonsense"),
+            "{line}: {words}"
+        );
+    }
+    assert_eq!(
+        operator.json("zmsctl topic show orders")["producer"].as_object().map(serde_json::Map::len),
+        Some(0)
+    );
+}
+
+#[test]
+fn changing_nothing_is_a_wrong_command_line() {
+    for line in ["zmsctl topic set orders", "zmsctl group set billing", "zmsctl cluster set a"] {
+        assert!(Cli::try_parse_from(line.split_whitespace()).is_err(), "{line}");
     }
 }

@@ -56,6 +56,18 @@ fn up(brokers: u8, docker: bool) -> Result<(), String> {
         println!("{}", running.exports());
         return Ok(());
     }
+    let ended = |running: &Running| -> Vec<String> {
+        let ended = running.processes.iter().filter(|process| !process.is_ours());
+        ended.map(|process| process.name.clone()).collect()
+    };
+    if let Some(running) = recorded.as_ref().filter(|running| ended(running).len() < running.processes.len())
+    {
+        // What still runs holds data that somebody may want.
+        return Err(format!(
+            "{} ended; `./dev services down` first: it stops the others too, and erases all data",
+            ended(running).join(", ")
+        ));
+    }
     if let Some(running) = recorded {
         eprintln!("removing what is left of the last start");
         stop(&running)?;

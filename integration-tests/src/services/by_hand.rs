@@ -87,6 +87,8 @@ impl Running {
         let cluster =
             |(name, at): &(String, String)| format!("export ZMS_KAFKA_{}={at}", name.to_uppercase());
         lines.extend(self.clusters.iter().map(cluster));
+        // What programs remember of this registry is to go with it.
+        lines.push(format!("export ZMS_STATE_DIR='{}'", directory().join("state").display()));
         lines.join("\n")
     }
 }

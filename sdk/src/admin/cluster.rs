@@ -167,6 +167,14 @@ fn check(before: &ClusterMeta, after: &ClusterMeta) -> Result<(), AdminError> {
         let reason = "names no server; expected host:port, separated by commas".to_owned();
         return Err(AdminError::Invalid { field: "bootstrap".to_owned(), reason });
     }
+    let servers = after.bootstrap.split([',', ' ']).filter(|server| !server.is_empty());
+    for server in servers {
+        let port = server.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+        if port.is_none() && before.bootstrap != after.bootstrap {
+            let reason = format!("{server} has no port; expected host:port, separated by commas");
+            return Err(AdminError::Invalid { field: "bootstrap".to_owned(), reason });
+        }
+    }
     for (name, value) in
         after.properties.iter().filter(|(name, value)| before.properties.get(*name) != Some(value))
     {

@@ -11,7 +11,7 @@ use super::{
     cluster::{check_gate, refuse_used},
     store::{ATTEMPTS, Kind, contended},
 };
-use crate::registry::port::Op;
+use crate::{consumer::check_overrides, registry::port::Op};
 
 impl Admin {
     /// Adds a group bound to a topic, on the topic's cluster, as `fill` completes it. `fill` is called
@@ -170,6 +170,10 @@ fn check(before: &GroupMeta, after: &GroupMeta) -> Result<(), AdminError> {
     check_gate(after.gate.as_ref())?;
     for (name, _) in after.consumer.iter().filter(|(name, value)| before.consumer.get(*name) != Some(value)) {
         property::check(Scope::Consumer, name)?;
+    }
+    if before.consumer != after.consumer {
+        check_overrides(&after.consumer)
+            .map_err(|reason| AdminError::Invalid { field: "consumer".to_owned(), reason })?;
     }
     Ok(())
 }

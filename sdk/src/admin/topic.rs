@@ -1,5 +1,7 @@
 //! Topics: `/zms/topic/<topic>`.
 
+use std::collections::BTreeMap;
+
 use zms_core::{
     meta::{Format, GroupMeta, TopicMeta},
     migration::MigrationRecord,
@@ -12,7 +14,7 @@ use super::{
     cluster::{check_gate, refuse_used},
     store::{ATTEMPTS, Kind, contended},
 };
-use crate::registry::port::Op;
+use crate::{producer::check_overrides, registry::port::Op};
 
 impl Admin {
     /// Adds a topic on a cluster, as `fill` completes it. The topic on the Kafka cluster is not created.
@@ -155,6 +157,12 @@ fn check(before: &TopicMeta, after: &TopicMeta) -> Result<(), AdminError> {
     check_gate(after.gate.as_ref())?;
     for (name, _) in after.producer.iter().filter(|(name, value)| before.producer.get(*name) != Some(value)) {
         property::check(Scope::Producer, name)?;
+    }
+    if before.producer != after.producer {
+        check_overrides(&after.producer, &BTreeMap::new()).map_err(|error| AdminError::Invalid {
+            field: "producer".to_owned(),
+            reason: format!("no producer could be opened with it: {error}"),
+        })?;
     }
     Ok(())
 }

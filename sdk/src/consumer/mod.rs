@@ -44,6 +44,7 @@ pub(crate) use enrolment::{Ending, Enrolment, Membership, Pending};
 pub use error::{NotReady, ShutdownError, SubscribeError};
 pub use inspect::{Inspection, OldestView, PartitionView, PauseReason, State};
 pub use outcome::{IntoOutcome, Outcome};
+pub use overrides::check_overrides;
 pub use retry::{Exhausted, RetryPolicy};
 pub use stats::Counts;
 pub use subscriber::Subscriber;

@@ -8,6 +8,14 @@ use zms_core::property::parse_duration;
 const DURATIONS: [(&str, &str); 2] =
     [("maxPollInterval", "max.poll.interval.ms"), ("sessionTimeout", "session.timeout.ms")];
 
+/// Checks what a group's registry entry sets for its consumers, as far as that can be told without a client.
+///
+/// # Errors
+/// Which setting cannot be read, and what is accepted.
+pub fn check_overrides(group: &BTreeMap<String, String>) -> Result<(), String> {
+    properties(group, &[]).map(|_| ())
+}
+
 /// Properties to open a client with: the group's from the registry, then the subscription's own, which win.
 ///
 /// A session shorter than librdkafka's default heartbeat (3 s) needs a shorter heartbeat too: Kafka's advice is a

@@ -26,5 +26,5 @@ pub use error::{Returned, SendError, SendOutcome};
 pub use handle::Producer;
 pub use options::{ProducerConfig, ProducerOptions};
 pub(crate) use producers::Producers;
-pub use profile::{ProducerConfigError, Profile};
+pub use profile::{ProducerConfigError, Profile, check_overrides};
 pub use stats::ProducerStats;

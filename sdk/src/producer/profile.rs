@@ -220,6 +220,19 @@ impl Wish {
     }
 }
 
+/// Checks what a topic's registry entry sets for its producers, as a producer with default options does, over the
+/// properties of its cluster. What it refuses, services refuse when they start; running ones keep their client.
+///
+/// # Errors
+/// [`ProducerConfigError`] names the settings that cannot work, with their values.
+pub fn check_overrides(
+    overrides: &BTreeMap<String, String>,
+    cluster: &BTreeMap<String, String>,
+) -> Result<(), ProducerConfigError> {
+    let share = super::ProducerOptions::new().share();
+    Wish::default().with_overrides(overrides, |_| ())?.settle(cluster, share).map(|_| ())
+}
+
 enum Kind {
     Text,
     Duration,

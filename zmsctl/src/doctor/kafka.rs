@@ -91,9 +91,13 @@ impl Question {
         };
         match client.cluster_id(limit) {
             Ok(id) => {
-                checked.findings.extend(other_id(&subject, self.meta.kafka_id.as_deref(), &id));
+                let other = other_id(&subject, self.meta.kafka_id.as_deref(), &id);
+                // What another cluster has, or lacks, says nothing about the one that is meant.
+                let topics = if other.is_none() { self.topics(&client, limit) } else { Vec::new() };
+                checked.findings.extend(other);
+                checked.findings.extend(self.meta.kafka_id.is_none().then(|| no_id(&subject, &id)));
+                checked.findings.extend(topics);
                 checked.id = Some(id);
-                checked.findings.extend(self.topics(&client, limit));
             }
             Err(error) => checked.findings.push(unreachable(&subject, &self, &error, limit)),
         }
@@ -149,6 +153,13 @@ fn other_id(subject: &str, stated: Option<&str>, found: &str) -> Option<Finding>
             .means("the bootstrap servers lead to another cluster than is meant; clients refuse it")
             .todo(format!("correct the bootstrap servers, or `zmsctl cluster set {name} --kafka-id {found}` if this is the right one")),
     )
+}
+
+fn no_id(subject: &str, found: &str) -> Finding {
+    let name = subject.split_once(' ').map_or(subject, |(_, name)| name);
+    Finding::note(subject, "the registry does not state its Kafka cluster id")
+        .means("another cluster at its address, after a host was reused, would not be noticed")
+        .todo(format!("`zmsctl cluster set {name} --kafka-id {found}`, if this is the right one"))
 }
 
 fn unfinished(cluster: &str, unasked: usize, reason: &str) -> Finding {

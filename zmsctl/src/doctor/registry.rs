@@ -11,15 +11,13 @@ use zms_core::{
 use zms_sdk::{
     ClusterName, GroupName, NameError, TopicName,
     admin::{ClusterMeta, Gate, GroupMeta, MetaError, TopicMeta},
+    consumer, producer,
 };
 
 use super::{
     estate::{Entries, Estate},
     finding::Finding,
 };
-
-/// The lowest migration protocol with which a client takes part in planned moves.
-const TAKES_PART: u32 = 1;
 
 pub(super) fn check(estate: &Estate) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -46,7 +44,7 @@ pub(super) fn check(estate: &Estate) -> Vec<Finding> {
     findings.extend(estate.clients.iter().filter_map(|(subject, clients)| {
         let apart: Vec<&str> = clients
             .iter()
-            .filter(|client| client.proto.is_none_or(|proto| proto < TAKES_PART))
+            .filter(|client| client.proto.is_none())
             .map(|client| client.instance.as_deref().unwrap_or(&client.node))
             .collect();
         takes_no_part(subject, &apart, clients.len())
@@ -115,6 +113,17 @@ fn topic(name: &str, meta: &TopicMeta, estate: &Estate) -> Vec<Finding> {
     let subject = format!("topic {name}");
     let mut findings = dropped(&subject, "topic", Settings::Producer, &meta.producer);
     findings.extend(missing_cluster(&subject, "lives", &meta.cluster, estate));
+    let cluster = estate.cluster(meta.cluster.as_str()).map(|cluster| &cluster.properties);
+    let (producer, _) = property::screen(Settings::Producer, &meta.producer);
+    if let Err(error) = producer::check_overrides(&producer, cluster.unwrap_or(&BTreeMap::new())) {
+        findings.push(
+            Finding::error(&subject, format!("its producer settings cannot work: {error}"))
+                .means("no service that starts now can send to it; running ones keep their earlier settings")
+                .todo(format!(
+                    "correct them with `zmsctl topic set {name} --producer …` or `--unset-producer …`"
+                )),
+        );
+    }
     findings.extend(missing_gate(&subject, "topic", meta.gate.as_ref(), estate));
     findings
 }
@@ -122,6 +131,15 @@ fn topic(name: &str, meta: &TopicMeta, estate: &Estate) -> Vec<Finding> {
 fn group(name: &str, meta: &GroupMeta, estate: &Estate) -> Vec<Finding> {
     let subject = format!("group {name}");
     let mut findings = dropped(&subject, "group", Settings::Consumer, &meta.consumer);
+    if let Err(error) = consumer::check_overrides(&meta.consumer) {
+        findings.push(
+            Finding::error(&subject, format!("its consumer settings cannot work: {error}"))
+                .means("no member that starts now can join")
+                .todo(format!(
+                    "correct them with `zmsctl group set {name} --consumer …` or `--unset-consumer …`"
+                )),
+        );
+    }
     findings.extend(missing_cluster(&subject, "reads", &meta.cluster, estate));
     findings.extend(missing_gate(&subject, "group", meta.gate.as_ref(), estate));
     let bound = &meta.topic;
@@ -222,8 +240,8 @@ fn takes_no_part(subject: &str, apart: &[&str], all: usize) -> Option<Finding> {
     }
     let are = if apart.len() == 1 { "client takes" } else { "clients take" };
     Some(
-        Finding::note(subject, format!("{} of {all} connected {are} no part in planned moves: {named}", apart.len()))
-            .means("Java clients and older SDKs do not say when they have left a cluster, so a move cannot wait for them")
-            .todo("update them before the topic is moved, or plan for a move that does without them"),
+        Finding::note(subject, format!("{} of {all} connected {are} no part in moves: {named}", apart.len()))
+            .means("clients of ZMS in Java tear their connections down when a topic changes cluster, and do not say when they have left the old one")
+            .todo("expect errors in them when the topic is moved, and look for what they sent late"),
     )
 }

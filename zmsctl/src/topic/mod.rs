@@ -2,7 +2,7 @@
 
 mod create;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use zms_sdk::{
     ClusterName, TopicName,
@@ -14,6 +14,7 @@ use crate::{
     argument::{ForceArgs, GateArgs, GateChangeArgs, NewArgs, apply, assignment, gate_json},
     context::Context,
     failure::Failure,
+    print::note,
     view::View,
 };
 
@@ -77,6 +78,9 @@ pub(crate) struct AddArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("change").required(true).multiple(true).args([
+    "cluster", "gate_addresses", "gate_cluster", "no_gate", "statistics", "producer", "unset_producer",
+])))]
 pub(crate) struct SetArgs {
     /// Its name.
     name: TopicName,
@@ -100,7 +104,8 @@ struct SettingArgs {
     /// Where clients send their statistics.
     #[arg(long, value_enum)]
     statistics: Option<Statistics>,
-    /// A setting for all producers of the topic, such as linger=20ms or compression.type=lz4.
+    /// A setting for all producers of the topic, such as linger=20ms or compression.type=lz4. Durations without a unit
+    /// are in milliseconds.
     #[arg(long, value_parser = assignment, value_name = "NAME=VALUE")]
     producer: Vec<(String, String)>,
 }
@@ -152,7 +157,25 @@ impl SetArgs {
             self.settings.apply(topic, &self.unset_producer);
         };
         let topic = admin.set_topic(&self.name, self.force.safety(), change).await?;
+        if self.cluster.is_some() {
+            self.say_what_is_next(admin, &topic).await?;
+        }
         Ok(View::One(json(self.name.as_str(), &topic)))
+    }
+
+    /// A topic moved by hand is half of the work: its groups still read where they read before.
+    async fn say_what_is_next(&self, admin: &Admin, topic: &TopicMeta) -> Result<(), Failure> {
+        note(&format!("producers of {} send to {} from now on", self.name, topic.cluster));
+        for group in admin.groups().await? {
+            let Ok(Some(meta)) = &group.meta else { continue };
+            if meta.topic == self.name && meta.cluster != topic.cluster {
+                let (name, old, new) = (&group.name, &meta.cluster, &topic.cluster);
+                note(&format!(
+                    "group {name} still reads from {old}; next: zmsctl group set {name} --cluster {new}"
+                ));
+            }
+        }
+        Ok(())
     }
 }
 
