@@ -121,7 +121,7 @@ fn everything_that_is_wrong_is_found_at_once() {
         ("warning", &format!("topic {small}"), "max.message.bytes is 5000"),
         ("error", &format!("topic {strict}"), "min.insync.replicas is 2, with 1 replica"),
         ("error", &format!("topic {closed}"), "is closed on cluster a"),
-        ("note", &format!("topic {busy}"), "takes no part in planned moves: java-pod"),
+        ("note", &format!("topic {busy}"), "takes no part in moves: java-pod"),
     ] {
         assert_found(&report, severity, subject, words);
     }

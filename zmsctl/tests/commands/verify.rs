@@ -60,18 +60,20 @@ fn messages_that_are_deleted_before_they_are_handled_are_lost() {
     let operator = Operator::with_clusters();
     let name = operator.topic_and_group("1");
     operator.done(&["group", "set", &name, "--suspend"]);
+    // Far more than a member fetches ahead while its group is suspended.
+    let count = 150_000;
+    let text = count.to_string();
     let verify =
-        ["verify", "--topic", &name, "--group", &name, "--count", "50", "--timeout", "60s", "-o", "json"];
+        ["verify", "--topic", &name, "--group", &name, "--count", &text, "--timeout", "60s", "-o", "json"];
     let child = operator.spawn(&verify);
-    await_that("all messages are stored", || messages_of(&name) == 50);
+    await_that("all messages are stored", || messages_of(&name) == count);
     delete_messages(&name);
     operator.done(&["group", "set", &name, "--suspend", "false"]);
     let ended = end(child).expect(10);
     let report = ended.json(&verify);
-    assert_eq!(
-        (&report["verdict"], &report["lost"], &report["handled"]),
-        (&"loss".into(), &50.into(), &0.into())
-    );
+    let number = |field: &str| report[field].as_i64().unwrap();
+    assert_eq!(report["verdict"], "loss", "{report}");
+    assert!(number("lost") > 0 && number("lost") + number("handled") == count, "{report}");
     assert!(report["examples"][0].as_str().unwrap().starts_with("lost: message "), "{report}");
     assert!(ended.stderr.contains(r#""code":10"#), "{ended:?}");
 }
