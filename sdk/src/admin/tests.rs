@@ -109,7 +109,8 @@ async fn what_does_not_exist_is_said_and_not_created() {
 #[tokio::test]
 async fn an_entry_is_added_once_and_an_empty_node_is_filled() {
     let Estate { admin, registry } = estate(Format::Json).await;
-    let twice = admin.add_cluster(&cluster("a"), Format::Json, |meta| meta.bootstrap = "h".to_owned()).await;
+    let twice =
+        admin.add_cluster(&cluster("a"), Format::Json, |meta| meta.bootstrap = "h:9092".to_owned()).await;
     assert!(matches!(twice, Err(AdminError::Exists { what: "cluster", .. })), "{twice:?}");
     registry.create("/zms/topic/half", bytes::Bytes::new()).await.unwrap();
     assert!(matches!(admin.topic(&topic("half")).await, Err(AdminError::Missing { .. })));
