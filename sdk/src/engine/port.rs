@@ -370,12 +370,6 @@ pub trait ConsumerControl {
     /// # Errors
     /// [`EngineError`] when none answers in time. One partition without a leader may use up the time of all.
     fn log_ranges(&self, partitions: &[i32], limit: Duration) -> Result<Vec<(i32, LogRange)>, EngineError>;
-
-    /// Blocking: number of partitions of the topic.
-    ///
-    /// # Errors
-    /// [`EngineError`] when the broker does not answer in time or the topic is unknown.
-    fn partition_count(&self, limit: Duration) -> Result<i32, EngineError>;
 }
 
 /// A member of a consumer group on one cluster, subscribed to one topic. Belongs to one thread.

@@ -109,10 +109,6 @@ impl ConsumerControl for KafkaConsumer {
     fn log_ranges(&self, partitions: &[i32], limit: Duration) -> Result<Vec<(i32, LogRange)>, EngineError> {
         self.control().log_ranges(partitions, limit)
     }
-
-    fn partition_count(&self, limit: Duration) -> Result<i32, EngineError> {
-        self.control().partition_count(limit)
-    }
 }
 
 impl ConsumerClient for KafkaConsumer {

@@ -10,11 +10,11 @@ use rdkafka::{
 
 use super::{
     consumer::Membership,
-    error::{coded, failure, timeout, translated},
+    error::{coded, timeout, translated},
     log_range::known_log_ranges,
     native,
 };
-use crate::engine::port::{ConsumerControl, EngineError, FailureKind, LogRange, Position, Start};
+use crate::engine::port::{ConsumerControl, EngineError, LogRange, Position, Start};
 
 /// How long a commit waits for the broker's answer. It may still succeed after that. Short, as the client is not polled
 /// meanwhile: a coordinator that is down must not keep messages of other brokers, nor news of a move, waiting.
@@ -94,12 +94,6 @@ impl ConsumerControl for Control<'_> {
             (found, Some(failure)) if found.is_empty() => Err(failure),
             (found, _) => Ok(found.into_iter().collect()),
         }
-    }
-
-    fn partition_count(&self, limit: Duration) -> Result<i32, EngineError> {
-        super::admin::topic_info(self.consumer.client(), self.topic, limit)?
-            .map(|info| info.partitions)
-            .ok_or_else(|| failure(FailureKind::UnknownTopic, format!("topic {} does not exist", self.topic)))
     }
 }
 

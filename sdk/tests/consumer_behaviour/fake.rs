@@ -56,8 +56,8 @@ impl Engine for FakeEngine {
 struct FakeAdmin(FakeControl);
 
 impl FakeAdmin {
-    fn all(&self, limit: Duration) -> Result<Vec<i32>, EngineError> {
-        Ok((0..self.0.partition_count(limit)?).collect())
+    fn all(&self) -> Result<Vec<i32>, EngineError> {
+        self.0.answer(|state| Ok((0..i32::try_from(state.logs.len()).unwrap()).collect()))
     }
 }
 
@@ -66,8 +66,8 @@ impl ClusterAdmin for FakeAdmin {
         unreachable!("no test states an id")
     }
 
-    fn topic(&self, _: &TopicName, limit: Duration) -> Result<Option<TopicInfo>, EngineError> {
-        let partitions = self.0.partition_count(limit)?;
+    fn topic(&self, _: &TopicName, _: Duration) -> Result<Option<TopicInfo>, EngineError> {
+        let partitions = i32::try_from(self.all()?.len()).unwrap();
         Ok(Some(TopicInfo { partitions, leaderless: Vec::new(), replication: 1 }))
     }
 
@@ -80,12 +80,12 @@ impl ClusterAdmin for FakeAdmin {
     }
 
     fn log_ranges(&self, _: &TopicName, limit: Duration) -> Result<Vec<LogRange>, EngineError> {
-        let logs = self.0.log_ranges(&self.all(limit)?, limit)?;
+        let logs = self.0.log_ranges(&self.all()?, limit)?;
         Ok(logs.into_iter().map(|(_, log)| log).collect())
     }
 
     fn committed(&self, _: &GroupName, _: &TopicName, limit: Duration) -> Result<Vec<Position>, EngineError> {
-        self.0.committed(&self.all(limit)?, limit)
+        self.0.committed(&self.all()?, limit)
     }
 }
 
@@ -353,10 +353,6 @@ impl ConsumerControl for FakeControl {
             partitions.iter().map(range).collect()
         })
     }
-
-    fn partition_count(&self, _: Duration) -> Result<i32, EngineError> {
-        self.answer(|state| Ok(i32::try_from(state.logs.len()).unwrap()))
-    }
 }
 
 struct FakeClient {
@@ -416,9 +412,6 @@ impl ConsumerControl for FakeClient {
     }
     fn log_ranges(&self, partitions: &[i32], limit: Duration) -> Result<Vec<(i32, LogRange)>, EngineError> {
         self.control.log_ranges(partitions, limit)
-    }
-    fn partition_count(&self, limit: Duration) -> Result<i32, EngineError> {
-        self.control.partition_count(limit)
     }
 }
 
