@@ -1,6 +1,6 @@
 //! What the registry tests share; each uses some of it.
 
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::{
     future::poll_fn,
