@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn what_the_registry_may_not_set_is_passed_over() {
         let group = map(&[
-            ("plugin.library.paths", "/tmp/x.so"),
+            ("plugin.library.paths", "evil.so"),
             ("fetch.min.bytes", "7"),
             ("auto.offset.reset", "error"),
         ]);
