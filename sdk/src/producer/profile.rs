@@ -382,7 +382,7 @@ mod tests {
             ("acks", "0"),
             ("lingr", "5ms"),
             ("linger", "7ms"),
-            ("plugin.library.paths", "/tmp/x.so"),
+            ("plugin.library.paths", "evil.so"),
         ]);
         let wish = Wish::default().with_overrides(&found, |name| named.push(name.to_owned())).unwrap();
         assert_eq!(named, ["acks", "lingr", "plugin.library.paths"]);
