@@ -6,6 +6,7 @@
 
 pub mod admission;
 pub mod backoff;
+mod consume_from;
 pub mod flow;
 pub mod gate;
 pub mod hold;
@@ -17,6 +18,7 @@ pub mod path;
 pub mod property;
 pub mod registration;
 pub mod resolve;
+mod rfc3339;
 pub mod route;
 pub mod sequence;
 pub mod tracker;
