@@ -21,8 +21,9 @@ use super::{
     inspect::PauseReason,
     lanes::{Item, Lanes},
     pace::{Streak, Timer},
+    tags::Tags,
 };
-use crate::engine::port::{ConsumerClient, EngineError, FailureKind, Record, Start};
+use crate::engine::port::{ConsumerClient, ConsumerControl, EngineError, FailureKind, Record, Start};
 
 /// How long a poll waits when there is nothing to wait for but messages.
 const IDLE_POLL: Duration = Duration::from_millis(100);
@@ -159,6 +160,17 @@ impl Member {
         (self.client, self.lanes)
     }
 
+    /// What the client's thread may ask and order.
+    pub(super) fn control(&self) -> &dyn ConsumerControl {
+        &*self.client
+    }
+
+    /// A partition begins anew: moves the client there before it fetches again, and has that committed.
+    pub(super) fn settle(&mut self, wish: Wish) {
+        self.regulate(wish);
+        self.commits.not_later_than(Instant::now());
+    }
+
     fn dispatch(&mut self) {
         if self.records.is_empty() {
             return;
@@ -190,7 +202,7 @@ impl Member {
         let (group, cluster) = (&self.route.group, &self.route.cluster.name);
         if let Err(error) = &polled {
             self.holdings.books.stats.poll_errors.one();
-            if error.kind == FailureKind::Fatal {
+            if matches!(error.kind, FailureKind::Fatal | FailureKind::Fenced) {
                 return polled;
             }
         }
@@ -229,10 +241,11 @@ impl Member {
         let mut slots = self.holdings.slots();
         let marks = Marks::new(self.limits.buffer, slots.len());
         let hold = wish.hold(!marks.has_room(self.holdings.books.gauge.load()));
+        let paused = self.holdings.books.pauses.now();
         let (mut pause, mut resume) = (Vec::new(), Vec::new());
         let mut waits_for_lanes = wish.leaving;
         for (&partition, slot) in slots.iter_mut() {
-            let reason = slot.reason(hold, marks);
+            let reason = slot.reason(hold.or_else(|| paused.reason(partition)), marks);
             waits_for_lanes |= matches!(reason, Some(PauseReason::BufferFull | PauseReason::ShareFull));
             match (slot.paused, reason) {
                 (None, Some(_)) => pause.push(partition),
@@ -342,8 +355,9 @@ fn deliver(
     let mut records = records.peekable();
     while let (Some(first), Some(assignment)) = (records.peek(), slot.assignment.clone()) {
         let partition = first.partition;
-        let booked = book(&assignment, &mut records, now);
+        let booked = book(&assignment, &mut records, (holdings.books.tags.as_ref(), now));
         dropped += booked.dropped;
+        holdings.books.stats.filtered.add(booked.filtered);
         if !booked.records.is_empty() {
             let load = Load { messages: booked.records.len(), bytes: booked.bytes };
             taken = Load { messages: taken.messages + load.messages, bytes: taken.bytes + load.bytes };
@@ -365,17 +379,31 @@ struct Booked {
     records: Vec<Record>,
     bytes: usize,
     dropped: usize,
+    filtered: usize,
     /// Where the log started over. That record is still to come.
     backwards: Option<i64>,
 }
 
 /// Books the next records, a parcel at most, under one lock.
-fn book(assignment: &Assignment, records: &mut Peekable<impl Iterator<Item = Record>>, now: u64) -> Booked {
+fn book(
+    assignment: &Assignment,
+    records: &mut Peekable<impl Iterator<Item = Record>>,
+    (tags, now): (Option<&Tags>, u64),
+) -> Booked {
     let mut booked = Booked::default();
     let mut book = assignment.book();
     while let Some(record) = records.peek() {
         let bytes = size_of(record);
-        match book.tracker.deliver(record.offset, bytes, now) {
+        let (offset, wanted) = (record.offset, tags.is_none_or(|tags| tags.admit(record)));
+        match book.tracker.deliver(offset, bytes, now) {
+            Delivered::Accepted if !wanted => {
+                // Done without a run: what it counts for is the position.
+                if book.tracker.begin() {
+                    book.tracker.complete(offset);
+                }
+                booked.filtered += 1;
+                records.next();
+            }
             Delivered::Accepted => {
                 booked.bytes += bytes;
                 booked.records.extend(records.next());

@@ -8,10 +8,12 @@
 //! When the route names another cluster, the member handles what is left on the old one and then begins on the new
 //! one at its first message that the group has not handled, never handling both at a time.
 
+mod alone;
 mod assignment;
 mod closing;
 mod commit;
 mod context;
+mod control;
 mod delivery;
 mod driver;
 mod enrolment;
@@ -20,8 +22,11 @@ mod holdings;
 mod inspect;
 mod itinerary;
 mod lanes;
+mod ledger;
 mod logs;
 mod member;
+mod mode;
+mod modes;
 mod observer;
 mod opening;
 mod options;
@@ -29,23 +34,28 @@ mod outcome;
 mod overrides;
 mod pace;
 mod retry;
+mod seek;
 mod start;
 mod stats;
 mod stop;
 mod subscriber;
 mod subscription;
 mod switch;
+mod tags;
 mod throttle;
 mod worker;
 
 pub use assignment::Trouble;
+pub use control::{SeekError, SeekTo};
 pub use delivery::Delivery;
 pub(crate) use enrolment::{Ending, Enrolment, Membership, Pending};
-pub use error::{NotReady, ShutdownError, SubscribeError};
+pub use error::{Fault, NotReady, ShutdownError, SubscribeError};
 pub use inspect::{Inspection, OldestView, PartitionView, PauseReason, State};
+pub use modes::AssignmentStrategy;
 pub use outcome::{IntoOutcome, Outcome};
 pub use overrides::check_overrides;
 pub use retry::{Exhausted, RetryPolicy};
 pub use stats::Counts;
 pub use subscriber::Subscriber;
 pub use subscription::Subscription;
+pub use zms_core::route::ConsumeFrom;

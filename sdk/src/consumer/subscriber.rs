@@ -8,6 +8,7 @@ use zms_core::{name::GroupName, route::GroupRoute};
 use super::{
     Delivery, IntoOutcome, RetryPolicy, SubscribeError, Subscription,
     context::Context,
+    control::Pauses,
     driver::{ClosedAtLast, Driver},
     enrolment::{Ending, Enrolment, Pending},
     holdings::Books,
@@ -21,7 +22,7 @@ use crate::engine::port::Engine;
 #[derive(Debug)]
 pub struct Subscriber {
     pending: Pending,
-    options: Options,
+    pub(super) options: Options,
 }
 
 impl Subscriber {
@@ -166,9 +167,8 @@ fn begin(
     let workers =
         options.check().map_err(|reason| SubscribeError::Option { group: group.clone(), reason })?;
     let first = Arc::clone(&route.borrow());
-    if first.broadcast {
-        return Err(SubscribeError::Broadcast { group });
-    }
+    let ledgers = options.mode.check(&first).and_then(|()| options.mode.ledgers());
+    let ledgers = ledgers.map_err(|reason| SubscribeError::Option { group: group.clone(), reason })?;
     let stats = Arc::new(Stats::default());
     let runner = runner(Arc::new(Conduct::new(options.retry, Arc::clone(&stats))), format!("zms-{group}"));
     let books = Books {
@@ -176,6 +176,9 @@ fn begin(
         gauge: Arc::new(Gauge::default()),
         epochs: AtomicU64::new(1),
         drain_limit: options.drain_limit,
+        pauses: Pauses::default(),
+        ledgers,
+        tags: options.mode.tags.clone(),
         began: Instant::now(),
     };
     let context = Arc::new(Context::new(Arc::new(books), &first));

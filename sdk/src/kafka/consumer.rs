@@ -20,17 +20,18 @@ use rdkafka::{
 };
 
 use super::{
+    admin::topic_info,
     config::Settings,
     control::{Control, offset_of},
-    error::{deadline, translated},
+    error::{deadline, fatal, translated},
     intake::{Doorbell, Intake},
     logging::ClientLog,
     native::{self, MessageRef, WatchedQueue},
     record::Copier,
 };
 use crate::engine::port::{
-    AssignmentListener, ConsumerClient, ConsumerControl, ConsumerSpec, EngineError, LogRange, OpenError,
-    Position, Record, Start,
+    self, AssignmentListener, ConsumerClient, ConsumerControl, ConsumerSpec, EngineError, FailureKind,
+    LogRange, OpenError, Position, Record, Start,
 };
 
 /// A subscribed consumer.
@@ -60,14 +61,16 @@ impl KafkaConsumer {
         let native: BaseConsumer<Membership> = settings.open(membership)?;
         let events = WatchedQueue::of_events(native.client(), bell)
             .ok_or_else(|| settings.unusable("the client has no group"))?;
-        native.subscribe(&[&topic]).map_err(|error| settings.refused(&error))?;
+        if spec.membership == port::Membership::Group {
+            native.subscribe(&[&topic]).map_err(|error| settings.refused(&error))?;
+        }
         Ok(Self { events, native: Native(Some(native)), topic, last: -1, pending: None })
     }
 
     /// Serves the client's events, rebalances among them; whether there was none.
     fn serve(&self, into: &mut Vec<Record>) -> Result<bool, EngineError> {
         match self.native.poll(Duration::ZERO) {
-            Some(Err(error)) => Err(translated(&error)),
+            Some(Err(error)) => Err(self.told(&error)),
             // Of a partition that has no queue of its own.
             Some(Ok(message)) => {
                 into.push(Copier::default().copied(MessageRef::of(&message)));
@@ -78,6 +81,13 @@ impl KafkaConsumer {
                 Ok(!rebalanced && self.events.len() == 0)
             }
         }
+    }
+
+    /// An error in the port's words. Of one that is for good the client knows the cause.
+    fn told(&self, error: &KafkaError) -> EngineError {
+        let told = translated(error);
+        let cause = self.native.client().fatal_error().filter(|_| told.kind == FailureKind::Fatal);
+        cause.map_or(told, |(code, words)| fatal(code, &words))
     }
 
     fn control(&self) -> Control<'_> {
@@ -109,6 +119,15 @@ impl ConsumerControl for KafkaConsumer {
     fn log_ranges(&self, partitions: &[i32], limit: Duration) -> Result<Vec<(i32, LogRange)>, EngineError> {
         self.control().log_ranges(partitions, limit)
     }
+
+    fn offsets_for_times(
+        &self,
+        partitions: &[i32],
+        timestamp_ms: i64,
+        limit: Duration,
+    ) -> Result<Vec<(i32, Option<i64>)>, EngineError> {
+        self.control().offsets_for_times(partitions, timestamp_ms, limit)
+    }
 }
 
 impl ConsumerClient for KafkaConsumer {
@@ -135,6 +154,20 @@ impl ConsumerClient for KafkaConsumer {
                 return Ok(());
             }
         }
+    }
+
+    fn assign(&mut self, partitions: &[i32]) -> Result<(), EngineError> {
+        let mut list = TopicPartitionList::with_capacity(partitions.len());
+        for partition in partitions {
+            list.add_partition(&self.topic, *partition);
+        }
+        let membership = self.native.context();
+        membership.begin(&self.native, &mut list, partitions);
+        self.native.incremental_assign(&list).map_err(|error| translated(&error))
+    }
+
+    fn partitions(&self, limit: Duration) -> Result<i32, EngineError> {
+        Ok(topic_info(self.native.client(), &self.topic, limit)?.map_or(0, |info| info.partitions))
     }
 
     fn close(self: Box<Self>) {
@@ -211,6 +244,15 @@ impl Membership {
         list: &mut TopicPartitionList,
         partitions: &[i32],
     ) -> KafkaResult<()> {
+        self.begin(consumer, list, partitions);
+        match consumer.rebalance_protocol() {
+            RebalanceProtocol::Cooperative => consumer.incremental_assign(list),
+            RebalanceProtocol::Eager | RebalanceProtocol::None => consumer.assign(list),
+        }
+    }
+
+    /// Asks the listener where partitions start that are about to be assigned, and notes it in their list.
+    fn begin(&self, consumer: &BaseConsumer<Self>, list: &mut TopicPartitionList, partitions: &[i32]) {
         self.intake.add(consumer.client(), &self.topic, partitions);
         let control = Control::new(consumer, &self.topic);
         let starts = self.asked(|| self.listener.assigned(&control, partitions));
@@ -219,10 +261,6 @@ impl Membership {
                 let text = format!("start {start:?} of {}/{partition} not taken: {error}", self.topic);
                 self.log.note("start", &text);
             }
-        }
-        match consumer.rebalance_protocol() {
-            RebalanceProtocol::Cooperative => consumer.incremental_assign(list),
-            RebalanceProtocol::Eager | RebalanceProtocol::None => consumer.assign(list),
         }
     }
 

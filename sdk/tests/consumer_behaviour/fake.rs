@@ -11,10 +11,13 @@ use zms_core::{
     name::{GroupName, TopicName},
     route::ClusterSpec,
 };
-use zms_sdk::engine::port::{
-    AssignmentListener, ClusterAdmin, ConsumerClient, ConsumerControl, ConsumerSpec, Engine, EngineError,
-    FailureKind, LogRange, NewTopic, OpenError, Position, ProducerClient, ProducerSpec, Record, Start,
-    TopicInfo,
+use zms_sdk::{
+    Header, Message,
+    engine::port::{
+        AssignmentListener, ClusterAdmin, ConsumerClient, ConsumerControl, ConsumerSpec, Engine, EngineError,
+        FailureKind, LogRange, Membership, NewTopic, OpenError, Position, ProducerClient, ProducerSpec,
+        Record, Start, TopicInfo,
+    },
 };
 
 #[derive(Debug, Default)]
@@ -113,6 +116,8 @@ pub(crate) struct State {
     pub(crate) commits: Vec<(i32, i64)>,
     pub(crate) members: Vec<Member>,
     pub(crate) commit_errors: VecDeque<EngineError>,
+    /// Questions for times fail.
+    pub(crate) time_errors: VecDeque<EngineError>,
     pub(crate) refusals: usize,
     /// Questions and commits fail.
     pub(crate) down: bool,
@@ -137,6 +142,10 @@ struct Log {
 #[derive(Debug, Default)]
 pub(crate) struct Member {
     pub(crate) bootstrap: String,
+    pub(crate) group: String,
+    pub(crate) properties: BTreeMap<String, String>,
+    /// No member of the group: it takes its partitions itself.
+    pub(crate) alone: bool,
     pub(crate) events: VecDeque<Event>,
     /// Fetch positions of the partitions held.
     pub(crate) held: BTreeMap<i32, i64>,
@@ -204,6 +213,21 @@ impl FakeCluster {
         }
     }
 
+    /// Appends messages with these tags, one each; `None` has none. Before anybody reads.
+    pub(crate) fn tagged(&self, partition: i32, tags: &[Option<&'static str>]) {
+        let first = self.state().logs[usize::try_from(partition).unwrap()].records.len();
+        self.fill(partition, i64::try_from(tags.len()).unwrap());
+        let mut state = self.state();
+        let log = &mut state.logs[usize::try_from(partition).unwrap()];
+        for (record, tag) in log.records[first..].iter_mut().zip(tags) {
+            let header = |tag: &str| Header {
+                name: Message::TAG_HEADER.to_owned(),
+                value: Some(Bytes::copy_from_slice(tag.as_bytes())),
+            };
+            record.headers.extend(tag.map(header));
+        }
+    }
+
     pub(crate) fn committed(&self, partition: i32) -> Option<i64> {
         self.state().committed.get(&partition).copied()
     }
@@ -215,7 +239,13 @@ impl FakeCluster {
             let reason = "no such property".to_owned();
             return Err(OpenError::Config { cluster: self.name.clone(), reason });
         }
-        state.members.push(Member { bootstrap: spec.cluster.bootstrap.clone(), ..Member::default() });
+        state.members.push(Member {
+            bootstrap: spec.cluster.bootstrap.clone(),
+            group: spec.group.to_string(),
+            properties: spec.properties.iter().cloned().collect(),
+            alone: spec.membership == Membership::Alone,
+            ..Member::default()
+        });
         let member = state.members.len() - 1;
         state.rebalance();
         drop(state);
@@ -231,14 +261,16 @@ fn record(partition: i32, offset: i64, payload: String) -> Record {
         payload: Some(Bytes::from(payload)),
         key: None,
         headers: Vec::new(),
-        timestamp_ms: None,
+        // One second between two messages.
+        timestamp_ms: Some(offset * 1000),
     }
 }
 
 impl State {
     /// Cooperative: takes what a member has too much, and gives what nobody has.
     fn rebalance(&mut self) {
-        let present: Vec<usize> = (0..self.members.len()).filter(|m| !self.members[*m].left).collect();
+        let is_member = |member: &Member| !member.left && !member.alone;
+        let present: Vec<usize> = (0..self.members.len()).filter(|m| is_member(&self.members[*m])).collect();
         if !self.balanced || present.is_empty() {
             return;
         }
@@ -353,6 +385,25 @@ impl ConsumerControl for FakeControl {
             partitions.iter().map(range).collect()
         })
     }
+
+    fn offsets_for_times(
+        &self,
+        partitions: &[i32],
+        timestamp_ms: i64,
+        _: Duration,
+    ) -> Result<Vec<(i32, Option<i64>)>, EngineError> {
+        self.answer(|state| {
+            if let Some(error) = state.time_errors.pop_front() {
+                return Err(error);
+            }
+            let first = |&partition: &i32| {
+                let log = &state.logs[usize::try_from(partition).unwrap()];
+                let found = log.records.iter().find(|record| record.timestamp_ms >= Some(timestamp_ms));
+                (partition, found.map(|record| record.offset))
+            };
+            Ok(partitions.iter().map(first).collect())
+        })
+    }
 }
 
 struct FakeClient {
@@ -365,7 +416,7 @@ impl FakeClient {
         change(&mut self.control.cluster.state().members[self.control.member])
     }
 
-    fn assign(&self, partitions: &[i32]) {
+    fn give(&self, partitions: &[i32]) {
         self.control.resume(partitions);
         let starts: BTreeMap<i32, Start> =
             self.listener.assigned(&self.control, partitions).into_iter().collect();
@@ -413,6 +464,14 @@ impl ConsumerControl for FakeClient {
     fn log_ranges(&self, partitions: &[i32], limit: Duration) -> Result<Vec<(i32, LogRange)>, EngineError> {
         self.control.log_ranges(partitions, limit)
     }
+    fn offsets_for_times(
+        &self,
+        partitions: &[i32],
+        timestamp_ms: i64,
+        limit: Duration,
+    ) -> Result<Vec<(i32, Option<i64>)>, EngineError> {
+        self.control.offsets_for_times(partitions, timestamp_ms, limit)
+    }
 }
 
 impl ConsumerClient for FakeClient {
@@ -424,7 +483,7 @@ impl ConsumerClient for FakeClient {
         });
         match event {
             Some(Event::Assign(partitions)) => {
-                self.assign(&partitions);
+                self.give(&partitions);
                 let mut state = self.control.cluster.state();
                 let leftovers = std::mem::take(&mut state.leftovers);
                 into.extend(leftovers.into_iter().map(|offset| record(0, offset, offset.to_string())));
@@ -455,6 +514,15 @@ impl ConsumerClient for FakeClient {
             state.fetch(self.control.member, max, into);
         }
         Ok(())
+    }
+
+    fn assign(&mut self, partitions: &[i32]) -> Result<(), EngineError> {
+        self.give(partitions);
+        Ok(())
+    }
+
+    fn partitions(&self, _: Duration) -> Result<i32, EngineError> {
+        self.control.answer(|state| Ok(i32::try_from(state.logs.len()).unwrap()))
     }
 
     fn close(self: Box<Self>) {

@@ -24,7 +24,7 @@ use super::KafkaEngine;
 use crate::{
     engine::port::{
         AssignmentListener, ClusterAdmin, Completion, ConsumerClient, ConsumerControl, ConsumerSpec, Engine,
-        EngineError, Outcome, ProducerClient, ProducerSpec, Record, Start, Ticket,
+        EngineError, Membership, Outcome, ProducerClient, ProducerSpec, Record, Start, Ticket,
     },
     message::Message,
     testing::{FAST_GROUP_PROPERTIES, MockCluster},
@@ -233,6 +233,7 @@ impl Member {
             client_id: "test".to_owned(),
             group: group(),
             topic: topic(to),
+            membership: Membership::Group,
             properties: all,
         };
         let heard: Arc<dyn AssignmentListener> = Arc::clone(&listener) as _;

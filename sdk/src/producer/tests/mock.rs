@@ -7,7 +7,7 @@ use zms_core::name::GroupName;
 
 use super::*;
 use crate::{
-    engine::port::{AssignmentListener, ConsumerControl, ConsumerSpec, Engine, Record, Start},
+    engine::port::{AssignmentListener, ConsumerControl, ConsumerSpec, Engine, Membership, Record, Start},
     kafka::KafkaEngine,
     testing::{FAST_GROUP_PROPERTIES, MockCluster},
 };
@@ -69,6 +69,7 @@ fn read_all(cluster: Arc<ClusterSpec>, topic: TopicName) -> Vec<Record> {
         client_id: "reader".to_owned(),
         group: GroupName::new("reader").unwrap(),
         topic,
+        membership: Membership::Group,
         properties: FAST_GROUP_PROPERTIES.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
     };
     let mut consumer = engine.open_consumer(&spec, Arc::new(FromTheStart)).unwrap();
