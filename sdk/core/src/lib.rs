@@ -14,6 +14,7 @@ pub mod meta;
 pub mod migration;
 pub mod name;
 pub mod path;
+pub mod progress;
 pub mod property;
 pub mod registration;
 pub mod resolve;
