@@ -116,7 +116,7 @@ fn view_of(partition: i32, slot: &Slot, now: u64) -> PartitionView {
         partition,
         position: tracker.map(zms_core::tracker::Tracker::position),
         committed: tracker.and_then(zms_core::tracker::Tracker::committed),
-        queued_messages: load.messages,
+        queued_messages: tracker.map_or(0, zms_core::tracker::Tracker::span),
         queued_bytes: load.bytes,
         paused: slot.paused,
         oldest: tracker.and_then(zms_core::tracker::Tracker::oldest).map(|oldest| OldestView {

@@ -15,7 +15,7 @@ use zms_core::{
 
 use super::{
     assignment::Assignment,
-    commit::commit_due,
+    commit::Rounds,
     delivery::{Parcel, size_of},
     holdings::{Holdings, Slot},
     inspect::PauseReason,
@@ -52,6 +52,7 @@ pub(super) struct Wish {
 pub(super) struct Limits {
     pub(super) buffer: Load,
     pub(super) batch: usize,
+    pub(super) ahead: usize,
     pub(super) commit_interval: Duration,
 }
 
@@ -66,7 +67,7 @@ pub(super) struct Member {
     records: Vec<Record>,
     /// Size of the largest record in the last batch that had any.
     typical: usize,
-    commits: Timer,
+    commits: Rounds,
     questions: Timer,
     polls: Streak,
     poll_limit: Duration,
@@ -92,7 +93,7 @@ impl Member {
             limits,
             records: Vec::new(),
             typical: UNKNOWN_SIZE,
-            commits: Timer::new(now + limits.commit_interval),
+            commits: Rounds::new(now + limits.commit_interval),
             questions: Timer::new(now),
             polls: Streak::default(),
             poll_limit: IDLE_POLL,
@@ -144,9 +145,10 @@ impl Member {
     }
 
     /// Commits what is done, for the last time.
-    pub(super) fn last_commit(&self) {
+    pub(super) fn last_commit(&mut self) {
+        self.commits.settle(&mut *self.client, &self.holdings, self.limits.commit_interval);
         let assignments = self.holdings.assignments();
-        if let Err(error) = commit_due(&*self.client, &assignments, &self.holdings.books.stats) {
+        if let Err(error) = self.holdings.committer.commit(&*self.client, &assignments) {
             warn!(group = %self.route.group, cluster = %self.route.cluster.name, %error,
                   "last commit failed; what was done since the one before will be handled again");
         }
@@ -232,8 +234,11 @@ impl Member {
         let (mut pause, mut resume) = (Vec::new(), Vec::new());
         let mut waits_for_lanes = wish.leaving;
         for (&partition, slot) in slots.iter_mut() {
-            let reason = slot.reason(hold, marks);
-            waits_for_lanes |= matches!(reason, Some(PauseReason::BufferFull | PauseReason::ShareFull));
+            let reason = slot.reason(hold, marks, self.limits.ahead);
+            waits_for_lanes |= matches!(
+                reason,
+                Some(PauseReason::BufferFull | PauseReason::ShareFull | PauseReason::FarAhead)
+            );
             match (slot.paused, reason) {
                 (None, Some(_)) => pause.push(partition),
                 (Some(_), None) => resume.push(partition),
@@ -285,15 +290,8 @@ impl Member {
     }
 
     fn commit_on_time(&mut self, wish: Wish) {
-        if !self.commits.is_due(Instant::now()) {
-            return;
-        }
-        let result = commit_due(&*self.client, &self.holdings.assignments(), &self.holdings.books.stats);
-        let now = Instant::now();
-        match result {
-            Ok(()) => self.commits.succeed(now + self.commit_interval(wish)),
-            Err(_) => self.commits.fail(now),
-        }
+        let interval = self.commit_interval(wish);
+        self.commits.turn(&mut *self.client, &self.holdings, interval);
     }
 
     fn commit_interval(&self, wish: Wish) -> Duration {
@@ -318,13 +316,19 @@ impl Wish {
 
 impl Slot {
     /// Why the partition must not flow.
-    fn reason(&mut self, hold: Option<PauseReason>, marks: Marks) -> Option<PauseReason> {
-        let load = self.assignment.as_ref().map(|assignment| assignment.book().tracker.load());
-        let open = self.valve.update(load.unwrap_or_default(), marks.high());
+    fn reason(&mut self, hold: Option<PauseReason>, marks: Marks, ahead: usize) -> Option<PauseReason> {
+        let tracked = self.assignment.as_ref().map(|assignment| {
+            let tracker = &assignment.book().tracker;
+            (tracker.load(), tracker.span())
+        });
+        let (load, span) = tracked.unwrap_or_default();
+        let open = self.valve.update(load, marks.high());
+        let near = self.ahead.update_count(span, marks.ahead(ahead));
         match () {
-            () if load.is_none() || self.seek => Some(PauseReason::Starting),
+            () if tracked.is_none() || self.seek => Some(PauseReason::Starting),
             () if hold.is_some() => hold,
             () if !open => Some(PauseReason::ShareFull),
+            () if !near => Some(PauseReason::FarAhead),
             () => None,
         }
     }
@@ -344,6 +348,7 @@ fn deliver(
         let partition = first.partition;
         let booked = book(&assignment, &mut records, now);
         dropped += booked.dropped;
+        holdings.books.stats.already_done.add(booked.already_done);
         if !booked.records.is_empty() {
             let load = Load { messages: booked.records.len(), bytes: booked.bytes };
             taken = Load { messages: taken.messages + load.messages, bytes: taken.bytes + load.bytes };
@@ -365,6 +370,7 @@ struct Booked {
     records: Vec<Record>,
     bytes: usize,
     dropped: usize,
+    already_done: usize,
     /// Where the log started over. That record is still to come.
     backwards: Option<i64>,
 }
@@ -379,6 +385,10 @@ fn book(assignment: &Assignment, records: &mut Peekable<impl Iterator<Item = Rec
             Delivered::Accepted => {
                 booked.bytes += bytes;
                 booked.records.extend(records.next());
+            }
+            Delivered::AlreadyDone => {
+                booked.already_done += 1;
+                records.next();
             }
             Delivered::Stopped => {
                 booked.dropped += 1;

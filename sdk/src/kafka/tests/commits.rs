@@ -98,7 +98,7 @@ fn metadata_that_the_broker_finds_too_long_is_an_error() {
     member.hold(1);
     cluster.fail_requests(Api::OffsetCommit, &[BrokerError::OffsetMetadataTooLarge]);
     let error = member.client.commit(&[at(0, 3)]).unwrap_err();
-    assert_eq!(error.kind, FailureKind::Other);
+    assert_eq!(error.kind, FailureKind::TooLarge);
     member.client.commit(&[at(0, 3)]).unwrap();
     member.client.close();
 }
