@@ -160,3 +160,6 @@ fn unanswered() -> EngineError {
     let reason = format!("no answer to a commit within {ANSWER_LIMIT:?}");
     EngineError { kind: FailureKind::Unreachable, reason }
 }
+
+#[cfg(test)]
+mod tests;
