@@ -30,7 +30,7 @@ pub struct Tracker {
     slots: VecDeque<Slot>,
     position: i64,
     next: i64,
-    done_ahead: usize,
+    done_slots: usize,
     unfinished_bytes: usize,
     running: usize,
     resumed: Resumed,
@@ -123,7 +123,7 @@ impl Tracker {
             slots: VecDeque::new(),
             position: start,
             next: start,
-            done_ahead: 0,
+            done_slots: 0,
             unfinished_bytes: 0,
             running: 0,
             resumed: Resumed::default(),
@@ -253,7 +253,7 @@ impl Tracker {
 
     /// The unfinished messages and their bytes: what is in memory.
     pub fn load(&self) -> Load {
-        Load { messages: self.slots.len() - self.done_ahead, bytes: self.unfinished_bytes }
+        Load { messages: self.slots.len() - self.done_slots, bytes: self.unfinished_bytes }
     }
 
     /// Messages delivered from the position on, done ones behind an unfinished one included: how far the work is ahead
@@ -284,7 +284,7 @@ impl Tracker {
     }
 
     fn metadata(&self, limit: usize) -> String {
-        if self.done_ahead == 0 && self.resumed.is_over() {
+        if self.done_slots == 0 && self.resumed.is_over() {
             return String::new();
         }
         Progress { start: None, done: self.done_ahead() }.encode(self.position, limit)
@@ -294,7 +294,7 @@ impl Tracker {
         if self.slots.is_empty() {
             self.position = self.next;
         } else {
-            self.done_ahead += 1;
+            self.done_slots += 1;
             self.slots.push_back(Slot { offset, delivered_at: now, bytes: 0, done: true });
         }
     }
@@ -326,13 +326,13 @@ impl Tracker {
         let slot = &mut self.slots[index];
         slot.done = true;
         self.unfinished_bytes -= slot.bytes as usize;
-        self.done_ahead += 1;
+        self.done_slots += 1;
         if index > 0 {
             return;
         }
         while self.slots.front().is_some_and(|slot| slot.done) {
             if let Some(slot) = self.slots.pop_front() {
-                self.done_ahead -= 1;
+                self.done_slots -= 1;
                 self.position = slot.end();
             }
         }

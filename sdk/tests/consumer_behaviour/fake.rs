@@ -106,6 +106,7 @@ pub(crate) struct FakeCluster {
 }
 
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fault that a test can order")]
 pub(crate) struct State {
     logs: Vec<Log>,
     pub(crate) committed: BTreeMap<i32, i64>,

@@ -17,6 +17,18 @@ fn handle(tracker: &mut Tracker, offset: i64) -> Completed {
     tracker.complete(offset)
 }
 
+fn deliver_all(tracker: &mut Tracker, offsets: impl IntoIterator<Item = i64>) {
+    for offset in offsets {
+        assert_eq!(tracker.deliver(offset, 1, 0), Delivered::Accepted);
+    }
+}
+
+fn handle_all(tracker: &mut Tracker, offsets: impl IntoIterator<Item = i64>) {
+    for offset in offsets {
+        assert_eq!(handle(tracker, offset), Completed::Counted);
+    }
+}
+
 fn due_offset(tracker: &Tracker) -> Option<i64> {
     tracker.due(AMPLE).map(|mark| mark.offset)
 }
@@ -121,11 +133,8 @@ fn a_log_that_starts_over_is_reported() {
 #[test]
 fn what_is_done_above_the_position_is_due_once_and_is_not_handled_by_the_next() {
     let mut t = Tracker::new(Epoch(1), 0, Some(0));
-    (0..6).for_each(|offset| {
-        t.deliver(offset, 1, 0);
-    });
-    handle(&mut t, 2);
-    handle(&mut t, 4);
+    deliver_all(&mut t, 0..6);
+    handle_all(&mut t, [2, 4]);
     let mark = commit(&mut t);
     assert_eq!((mark.offset, t.due(AMPLE)), (0, None), "nothing was completed since");
 
@@ -154,26 +163,18 @@ fn what_is_done_and_not_delivered_again_yet_stays_in_the_next_commits() {
 #[test]
 fn gaps_between_done_ones_count_as_done_and_gaps_beside_others_do_not() {
     let mut t = tracker(0);
-    [0, 3, 5, 8, 9].into_iter().for_each(|offset| {
-        t.deliver(offset, 1, 0);
-    });
-    [3, 5, 9].into_iter().for_each(|offset| {
-        handle(&mut t, offset);
-    });
+    deliver_all(&mut t, [0, 3, 5, 8, 9]);
+    handle_all(&mut t, [3, 5, 9]);
     assert_eq!(t.done_ahead().ranges(), [3..6, 9..10]);
 }
 
 #[test]
 fn more_done_beyond_the_room_of_the_metadata_is_no_news() {
     let mut t = Tracker::new(Epoch(1), 0, Some(0));
-    (0..4000).for_each(|offset| {
-        t.deliver(offset, 1, 0);
-    });
+    deliver_all(&mut t, 0..4000);
     let mut late: Vec<i64> = (1..4000).filter(|offset| offset % 3 == 0).collect();
     let last = late.pop().unwrap();
-    late.into_iter().for_each(|offset| {
-        handle(&mut t, offset);
-    });
+    handle_all(&mut t, late);
     let mark = t.due(100).unwrap();
     assert!(!mark.metadata.is_empty() && mark.metadata.len() <= 100);
     t.committed_to(mark);
@@ -185,9 +186,7 @@ fn more_done_beyond_the_room_of_the_metadata_is_no_news() {
 #[test]
 fn an_answer_that_was_overtaken_changes_nothing() {
     let mut t = Tracker::new(Epoch(1), 0, Some(0));
-    (0..4).for_each(|offset| {
-        t.deliver(offset, 1, 0);
-    });
+    deliver_all(&mut t, 0..4);
     handle(&mut t, 2);
     let first = t.due(AMPLE).unwrap();
     handle(&mut t, 3);
