@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use zms_core::property::parse_duration;
+use zms_core::property::{Scope, check, parse_duration};
 
 /// The SDK's own names of durations in a group's node, and the properties that they stand for.
 const DURATIONS: [(&str, &str); 2] =
     [("maxPollInterval", "max.poll.interval.ms"), ("sessionTimeout", "session.timeout.ms")];
 
-/// Checks what a group's registry entry sets for its consumers, as far as that can be told without a client.
+/// Checks what a group's registry entry sets for its consumers, as far as that can be told without a client: with what it
+/// refuses, no member can be opened, while running ones keep the client that they have. Names that the registry may not
+/// set are passed over, as members do.
 ///
 /// # Errors
 /// Which setting cannot be read, and what is accepted.
@@ -16,7 +18,8 @@ pub fn check_overrides(group: &BTreeMap<String, String>) -> Result<(), String> {
     properties(group, &[]).map(|_| ())
 }
 
-/// Properties to open a client with: the group's from the registry, then the subscription's own, which win.
+/// Properties to open a client with: those of the group's that the registry may set, then the subscription's own, which
+/// win.
 ///
 /// A session shorter than librdkafka's default heartbeat (3 s) needs a shorter heartbeat too: Kafka's advice is a
 /// third of it.
@@ -26,6 +29,10 @@ pub(super) fn properties(
 ) -> Result<Vec<(String, String)>, String> {
     let mut properties = Vec::new();
     for (name, value) in group {
+        if let Err(dropped) = check(Scope::Consumer, name) {
+            tracing::warn!(%dropped, "the registry has a consumer setting that is not used");
+            continue;
+        }
         let Some((_, property)) = DURATIONS.iter().find(|(known, _)| known == name) else {
             properties.push((name.clone(), value.clone()));
             continue;
@@ -64,6 +71,17 @@ mod tests {
         assert!(
             properties(&map(&[("sessionTimeout", "soon")]), &[]).unwrap_err().contains("sessionTimeout=soon")
         );
+    }
+
+    #[test]
+    fn what_the_registry_may_not_set_is_passed_over() {
+        let group = map(&[
+            ("plugin.library.paths", "/tmp/x.so"),
+            ("fetch.min.bytes", "7"),
+            ("auto.offset.reset", "error"),
+        ]);
+        assert_eq!(shown(&properties(&group, &[]).unwrap()), "fetch.min.bytes=7");
+        assert_eq!(check_overrides(&group), Ok(()));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
-use zms_core::property::parse_duration;
+use zms_core::property::{Scope, check, parse_duration};
 
 use super::fit::{Numbers, check_idempotence};
 
@@ -165,7 +165,7 @@ impl Wish {
         Ok(())
     }
 
-    /// This wish with a topic's overrides from the registry; names that are not known are handed to `unknown`.
+    /// This wish with a topic's overrides from the registry; names that the registry may not set are handed to `unknown`.
     ///
     /// A profile named there replaces the application's profile *and* its properties: they were chosen for another.
     pub(super) fn with_overrides(
@@ -185,8 +185,8 @@ impl Wish {
                         .ok_or_else(|| invalid(name, value, "a duration such as 20ms or 5s"))?;
                     wish.set(property, &duration.as_millis().to_string())?;
                 }
-                // librdkafka's own names; which of them a registry may set was decided when the node was read.
-                None if name.contains('.') || name == "partitioner" => wish.set(name, value)?,
+                // librdkafka's own names.
+                None if check(Scope::Producer, name).is_ok() => wish.set(name, value)?,
                 None => unknown(name),
             }
         }
@@ -220,8 +220,11 @@ impl Wish {
     }
 }
 
-/// Checks what a topic's registry entry sets for its producers, as a producer with default options does, over the
-/// properties of its cluster. What it refuses, services refuse when they start; running ones keep their client.
+/// Checks what a topic's registry entry sets for its producers, over the properties of its cluster: what it refuses, no
+/// service with default options can open a producer with, while running ones keep the client that they have. Names that
+/// the registry may not set are passed over, as producers do.
+///
+/// How large messages may be beside a service's send buffer is not looked at: each service has its own.
 ///
 /// # Errors
 /// [`ProducerConfigError`] names the settings that cannot work, with their values.
@@ -229,8 +232,7 @@ pub fn check_overrides(
     overrides: &BTreeMap<String, String>,
     cluster: &BTreeMap<String, String>,
 ) -> Result<(), ProducerConfigError> {
-    let share = super::ProducerOptions::new().share();
-    Wish::default().with_overrides(overrides, |_| ())?.settle(cluster, share).map(|_| ())
+    Wish::default().with_overrides(overrides, |_| ())?.settle(cluster, usize::MAX).map(|_| ())
 }
 
 enum Kind {
@@ -337,11 +339,16 @@ mod tests {
         assert!(text.contains("30005 ms") && text.contains("30000 ms"), "{text}");
         let text = error(&[("batchSize", "2000000")]);
         assert!(text.contains("2000000 bytes") && text.contains("1000000 bytes"), "{text}");
-        let text = error(&[("message.max.bytes", "99000000")]);
+        let own = |profile: Profile, name: &str, value: &str| {
+            let mut wish = Wish { profile, ..Wish::default() };
+            wish.set(name, value).unwrap();
+            wish.settle(&BTreeMap::new(), SHARE)
+        };
+        let text = own(Profile::Durable, "message.max.bytes", "99000000").unwrap_err().to_string();
         assert!(text.contains("99000000 bytes") && text.contains("16777216 bytes"), "{text}");
-        let text = error(&[("max.in.flight", "10")]);
+        let text = own(Profile::Durable, "max.in.flight", "10").unwrap_err().to_string();
         assert!(text.contains("is 10") && text.contains("1 to 5"), "{text}");
-        assert!(settle(&[("profile", "custom"), ("max.in.flight", "10")]).is_ok());
+        assert!(own(Profile::Custom, "max.in.flight", "10").is_ok());
         let mut wish = Wish::default();
         wish.set("acks", "1").unwrap();
         assert!(matches!(
@@ -369,12 +376,37 @@ mod tests {
     }
 
     #[test]
-    fn unknown_overrides_are_named_and_passed_over() {
+    fn overrides_that_the_registry_may_not_set_are_named_and_passed_over() {
         let mut named = Vec::new();
-        let found = overrides(&[("lingr", "5ms"), ("linger", "7ms")]);
+        let found = overrides(&[
+            ("acks", "0"),
+            ("lingr", "5ms"),
+            ("linger", "7ms"),
+            ("plugin.library.paths", "/tmp/x.so"),
+        ]);
         let wish = Wish::default().with_overrides(&found, |name| named.push(name.to_owned())).unwrap();
-        assert_eq!(named, ["lingr"]);
-        assert_eq!(wish.settle(&BTreeMap::new(), SHARE).unwrap().linger, Duration::from_millis(7));
+        assert_eq!(named, ["acks", "lingr", "plugin.library.paths"]);
+        let settings = wish.settle(&BTreeMap::new(), SHARE).unwrap();
+        assert_eq!(settings.linger, Duration::from_millis(7));
+        assert_eq!(property(&settings, "acks"), Some("all"));
+        assert_eq!(property(&settings, "plugin.library.paths"), None);
+    }
+
+    #[test]
+    fn overrides_are_checked_over_the_properties_of_their_cluster() {
+        let none = BTreeMap::new();
+        let small = overrides(&[("message.max.bytes", "200000")]);
+        let batch = overrides(&[("batchSize", "500000")]);
+        assert_eq!(check_overrides(&batch, &none), Ok(()));
+        let text = check_overrides(&batch, &small).unwrap_err().to_string();
+        assert!(text.contains("500000 bytes") && text.contains("200000 bytes"), "{text}");
+        assert!(check_overrides(&overrides(&[("linger", "40s")]), &none).is_err());
+        assert_eq!(
+            check_overrides(&overrides(&[("linger", "40s"), ("deliveryTimeout", "60s")]), &none),
+            Ok(())
+        );
+        let large = overrides(&[("message.max.bytes", "99000000")]);
+        assert_eq!(check_overrides(&none, &large), Ok(()), "a service may have a larger buffer");
     }
 
     #[test]
