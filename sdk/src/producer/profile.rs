@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
-use zms_core::property::{Scope, check, parse_duration};
+use zms_core::property::{Scope, check, parse_duration, screen};
 
 use super::fit::{Numbers, check_idempotence};
 
@@ -232,7 +232,8 @@ pub fn check_overrides(
     overrides: &BTreeMap<String, String>,
     cluster: &BTreeMap<String, String>,
 ) -> Result<(), ProducerConfigError> {
-    Wish::default().with_overrides(overrides, |_| ())?.settle(cluster, usize::MAX).map(|_| ())
+    let (cluster, _) = screen(Scope::Cluster, cluster);
+    Wish::default().with_overrides(overrides, |_| ())?.settle(&cluster, usize::MAX).map(|_| ())
 }
 
 enum Kind {
@@ -407,6 +408,8 @@ mod tests {
         );
         let large = overrides(&[("message.max.bytes", "99000000")]);
         assert_eq!(check_overrides(&none, &large), Ok(()), "a service may have a larger buffer");
+        let unused = overrides(&[("linger.ms", "40000")]);
+        assert_eq!(check_overrides(&none, &unused), Ok(()), "a cluster may not set it");
     }
 
     #[test]
