@@ -83,6 +83,16 @@ fn everything_that_is_wrong_is_found_at_once() {
         "other",
     ]);
     let java = format!("/zms/topic/{busy}/10.0.0.1||java-pod||2.1||2024-05-01T10:00:00||7");
+    let on_twin = Shared::unique("meant-elsewhere");
+    operator.done(&["topic", "add", &on_twin, "--cluster", "twin"]);
+    operator.done(&[
+        "cluster",
+        "add",
+        "nameless",
+        "--bootstrap",
+        &Shared::get().a().bootstrap(),
+        "--no-kafka-id",
+    ]);
     write(
         &operator,
         &[
@@ -97,6 +107,20 @@ fn everything_that_is_wrong_is_found_at_once() {
             ("/zms/topic/ghost", "clusterName=a\ngatedIps=10.0.0.1\ngatedCluster=nowhere"),
             ("/zms/consumergroup/stray", "clusterName=b\nbindingTopic=ghost"),
             ("/zms/consumergroup/unbound", "clusterName=a\nbindingTopic=none\nconsumer.workers=4"),
+            ("/zms/topic/slow", r#"{"schema":1,"cluster":"a","producer":{"linger":"40s"}}"#),
+            ("/zms/topic/batches", r#"{"schema":1,"cluster":"small","producer":{"batchSize":"500000"}}"#),
+            (
+                "/zms/cluster/small",
+                r#"{"schema":1,"bootstrap":"127.0.0.1:9","properties":{"message.max.bytes":"200000"}}"#,
+            ),
+            (
+                "/zms/cluster/large",
+                r#"{"schema":1,"bootstrap":"127.0.0.1:9","properties":{"message.max.bytes":"99000000"}}"#,
+            ),
+            (
+                "/zms/consumergroup/soon",
+                r#"{"schema":1,"cluster":"a","topic":"slow","consumer":{"sessionTimeout":"soon"}}"#,
+            ),
             (&java, ""),
         ],
     );
@@ -121,11 +145,18 @@ fn everything_that_is_wrong_is_found_at_once() {
         ("warning", &format!("topic {small}"), "max.message.bytes is 5000"),
         ("error", &format!("topic {strict}"), "min.insync.replicas is 2, with 1 replica"),
         ("error", &format!("topic {closed}"), "is closed on cluster a"),
-        ("note", &format!("topic {busy}"), "takes no part in moves: java-pod"),
+        ("error", "topic slow", "linger.ms is 40000 ms"),
+        ("error", "topic batches", "on cluster small: a full batch could not be sent"),
+        ("warning", "cluster large", "message.max.bytes is 99000000"),
+        ("error", "group soon", "sessionTimeout=soon"),
+        ("note", "cluster nameless", "does not state its Kafka cluster id"),
     ] {
         assert_found(&report, severity, subject, words);
     }
     assert!(!format!("{ended:?}").contains("hunter2"), "a secret is never shown");
+    assert!(!ended.stdout.contains("java-pod"), "nothing is wrong with it");
+    let of_twin = format!("topic {on_twin}");
+    assert!(!ended.stdout.contains(&of_twin), "another cluster says nothing about the one that is meant");
 
     let one = operator.json(&["doctor", "--topic", &small, "-o", "json"]);
     assert_eq!(one["checked"], serde_json::json!({ "clusters": 1, "topics": 1, "groups": 0 }));
