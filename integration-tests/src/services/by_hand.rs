@@ -105,15 +105,12 @@ impl Process {
             name: self.name.clone(),
             problem: "nothing tells how it was started".to_owned(),
         };
-        self.pid = match self.name.rsplit_once('-') {
-            Some((cluster, id)) => {
-                let id: i32 = id.parse().map_err(|_| unknown())?;
-                Broker::revive(id, &directory.join(cluster).join(format!("broker-{id}")))?
-            }
-            None => {
-                let port = zookeeper.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-                ZooKeeperServer::revive(&directory.join(&self.name), port.ok_or_else(unknown)?)?
-            }
+        self.pid = if let Some((cluster, id)) = self.name.rsplit_once('-') {
+            let id: i32 = id.parse().map_err(|_| unknown())?;
+            Broker::revive(id, &directory.join(cluster).join(format!("broker-{id}")))?
+        } else {
+            let port = zookeeper.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+            ZooKeeperServer::revive(&directory.join(&self.name), port.ok_or_else(unknown)?)?
         };
         Ok(())
     }
