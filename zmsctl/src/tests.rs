@@ -168,6 +168,8 @@ fn settings_that_no_client_could_be_opened_with_are_refused() {
             "linger.ms is 40000 ms, message.timeout.ms is 30000 ms",
         ),
         ("zmsctl topic add late --cluster a --producer linger=soon", "linger=soon: expected a duration"),
+        ("zmsctl topic set orders --producer compression=gzipp", "expected none, gzip, snappy, lz4 or zstd"),
+        ("zmsctl group set billing --consumer maxPollInterval=30s", "max.poll.interval.ms is 30000 ms"),
         ("zmsctl topic set orders --producer lingr=5ms", "did you mean linger?"),
         ("zmsctl group set billing --consumer sessionTimeout=soon", "sessionTimeout=soon"),
         ("zmsctl group add g --topic orders --consumer sessionTimeout=soon", "sessionTimeout=soon"),

@@ -3,6 +3,8 @@
 //! Registry data is untrusted. A property that is not listed here is dropped with a reason and never fatal: one bad
 //! line must not stop a service that worked without it. A service's own configuration is not bound by this list.
 
+pub mod value;
+
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 /// Which node's settings are looked at.
