@@ -78,7 +78,7 @@ fn settings_that_no_client_can_be_opened_with_are_errors() {
             ),
         ],
     );
-    let report = operator.run(&["doctor", "--wait", "3s", "-o", "json"]).expect(20).json(&["doctor"]);
+    let report = operator.run(&["doctor", "--wait", "15s", "-o", "json"]).expect(20).json(&["doctor"]);
     for (severity, subject, words) in [
         ("error", "topic slow", "linger.ms is 40000 ms"),
         ("error", "topic batches", "on cluster small: a full batch could not be sent"),
@@ -160,7 +160,7 @@ fn everything_that_is_wrong_is_found_at_once() {
             (&java, ""),
         ],
     );
-    let ended = operator.run(&["doctor", "--wait", "3s", "-o", "json"]).expect(20);
+    let ended = operator.run(&["doctor", "--wait", "15s", "-o", "json"]).expect(20);
     let report = ended.json(&["doctor"]);
     for (severity, subject, words) in [
         ("error", "cluster dead1", "does not answer within 3s"),

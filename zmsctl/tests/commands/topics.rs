@@ -51,7 +51,7 @@ fn a_topic_that_cannot_be_created_is_refused_with_the_reason() {
     );
     assert!(create(&["--cluster", "a", "--config", "no.such=1"]).expect(5).stderr.contains("InvalidConfig"));
     operator.done(&["cluster", "add", "dead", "--bootstrap", "127.0.0.1:9"]);
-    create(&["--cluster", "dead", "--wait", "1s", "--register"]).expect(8);
+    create(&["--cluster", "dead", "--wait", "5s", "--register"]).expect(8);
     operator.run(&["topic", "show", &name]).expect(3);
 }
 
@@ -73,7 +73,7 @@ fn a_cluster_is_added_with_the_id_that_it_states() {
     assert_eq!(add("given", &["--kafka-id", "other"]).json(&[])["clusterId"], "other");
     assert!(add("unasked", &["--no-kafka-id"]).json(&[])["clusterId"].is_null());
     let silent =
-        operator.run(&["cluster", "add", "silent", "--bootstrap", "127.0.0.1:9", "--wait", "1s"]).expect(0);
+        operator.run(&["cluster", "add", "silent", "--bootstrap", "127.0.0.1:9", "--wait", "5s"]).expect(0);
     assert!(
         silent.stderr.contains("without a Kafka id") && silent.stderr.contains("doctor --cluster silent"),
         "{silent:?}"
