@@ -35,8 +35,8 @@ async fn handle(delivery: Delivery) -> Outcome {
         delivery.cluster(),
         delivery.partition(),
         delivery.offset(),
-        text(delivery.key().map(|key| &key[..])),
-        text(delivery.payload().map(|payload| &payload[..])),
+        text(delivery.key()),
+        text(delivery.payload()),
     );
     tell(&format!("start {message}"));
     tokio::time::sleep(Duration::from_millis(5)).await;

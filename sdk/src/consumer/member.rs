@@ -1,7 +1,6 @@
 //! One membership: a client, what it holds, and the lanes that its messages go to. Lives on the poll thread.
 
 use std::{
-    iter::Peekable,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -16,13 +15,13 @@ use zms_core::{
 use super::{
     assignment::Assignment,
     commit::Rounds,
-    delivery::{Parcel, size_of},
+    delivery::Parcel,
     holdings::{Holdings, Slot},
     inspect::PauseReason,
     lanes::{Item, Lanes},
     pace::{Streak, Timer},
 };
-use crate::engine::port::{ConsumerClient, EngineError, FailureKind, Record, Start};
+use crate::engine::port::{ConsumerClient, EngineError, FailureKind, Record, Records, Start};
 
 /// How long a poll waits when there is nothing to wait for but messages.
 const IDLE_POLL: Duration = Duration::from_millis(100);
@@ -64,7 +63,7 @@ pub(super) struct Member {
     pub(super) lanes: Lanes,
     client: Box<dyn ConsumerClient>,
     limits: Limits,
-    records: Vec<Record>,
+    records: Vec<Records>,
     /// Size of the largest record in the last batch that had any.
     typical: usize,
     commits: Rounds,
@@ -165,25 +164,23 @@ impl Member {
         if self.records.is_empty() {
             return;
         }
-        self.typical = self.records.iter().map(size_of).max().unwrap_or(1).max(1);
+        let sizes = self.records.iter().flat_map(Records::iter).map(|record| record.size());
+        self.typical = sizes.max().unwrap_or(1).max(1);
         let now = self.holdings.books.now_ms();
         let mut slots = self.holdings.slots();
-        let mut records = self.records.drain(..).peekable();
-        while let Some(partition) = records.peek().map(|record| record.partition) {
-            let run = std::iter::from_fn(|| records.next_if(|record| record.partition == partition));
-            let dropped = match slots.get_mut(&partition) {
+        for records in self.records.drain(..) {
+            let dropped = match slots.get_mut(&records.partition()) {
                 Some(slot) if !slot.fresh && slot.assignment.is_some() => {
-                    deliver(&self.holdings, slot, run, &mut self.lanes, now)
+                    deliver(&self.holdings, slot, records, &mut self.lanes, now)
                 }
                 Some(slot) => {
                     slot.seek = true;
-                    run.count()
+                    records.len()
                 }
-                None => run.count(),
+                None => records.len(),
             };
             self.holdings.books.stats.dropped.add(dropped);
         }
-        drop(records);
         drop(slots);
         self.lanes.send();
     }
@@ -334,74 +331,68 @@ impl Slot {
     }
 }
 
-/// Books one partition's part of a batch and adds it to the lanes. How many were dropped.
-fn deliver(
-    holdings: &Holdings,
-    slot: &mut Slot,
-    records: impl Iterator<Item = Record>,
-    lanes: &mut Lanes,
-    now: u64,
-) -> usize {
-    let (mut dropped, mut taken) = (0, Load::default());
-    let mut records = records.peekable();
-    while let (Some(first), Some(assignment)) = (records.peek(), slot.assignment.clone()) {
-        let partition = first.partition;
+/// Books records of one partition and adds them to the lanes. How many were dropped.
+fn deliver(holdings: &Holdings, slot: &mut Slot, records: Records, lanes: &mut Lanes, now: u64) -> usize {
+    let (mut dropped, mut next) = (0, Some(records));
+    while let (Some(mut records), Some(assignment)) = (next.take(), slot.assignment.clone()) {
         let booked = book(&assignment, &mut records, now);
         dropped += booked.dropped;
         holdings.books.stats.already_done.add(booked.already_done);
-        if !booked.records.is_empty() {
-            let load = Load { messages: booked.records.len(), bytes: booked.bytes };
-            taken = Load { messages: taken.messages + load.messages, bytes: taken.bytes + load.bytes };
-            let parcel = Parcel::new(Arc::clone(&assignment.origin), booked.records);
+        next = booked.backwards;
+        if !records.is_empty() {
+            let load = Load { messages: records.len(), bytes: booked.bytes };
+            // Before the lanes see it: an item must not give back what was not taken yet.
+            holdings.books.gauge.take(load);
+            let parcel = Parcel::new(Arc::clone(&assignment.origin), records);
             lanes.add(Item { assignment, parcel, load });
         }
-        if let Some(offset) = booked.backwards {
-            holdings.rewind(slot, partition, offset);
+        if let Some(records) = &next {
+            holdings.rewind(slot, records.partition(), records.offset(0));
         }
     }
-    // Before the lanes see them: an item must not give back what was not taken yet.
-    holdings.books.gauge.take(taken);
     dropped
 }
 
 /// What an assignment took in at once.
 #[derive(Default)]
 struct Booked {
-    records: Vec<Record>,
     bytes: usize,
     dropped: usize,
     already_done: usize,
-    /// Where the log started over. That record is still to come.
-    backwards: Option<i64>,
+    /// Where the log started over, these and what follows them are still to be booked.
+    backwards: Option<Records>,
 }
 
-/// Books the next records, a parcel at most, under one lock.
-fn book(assignment: &Assignment, records: &mut Peekable<impl Iterator<Item = Record>>, now: u64) -> Booked {
+/// Books records under one lock, and leaves in `records` those that are to be handled.
+fn book(assignment: &Assignment, records: &mut Records, now: u64) -> Booked {
     let mut booked = Booked::default();
+    let (mut kept, mut backwards) = (0, None);
     let mut book = assignment.book();
-    while let Some(record) = records.peek() {
-        let bytes = size_of(record);
+    records.retain(|record: Record<'_>| {
+        if backwards.is_some() {
+            return true;
+        }
+        let bytes = record.size();
         match book.tracker.deliver(record.offset, bytes, now) {
             Delivered::Accepted => {
+                kept += 1;
                 booked.bytes += bytes;
-                booked.records.extend(records.next());
+                true
             }
             Delivered::AlreadyDone => {
                 booked.already_done += 1;
-                records.next();
+                false
             }
             Delivered::Stopped => {
                 booked.dropped += 1;
-                records.next();
+                false
             }
             Delivered::Backwards => {
-                booked.backwards = Some(record.offset);
-                break;
+                backwards = Some(kept);
+                true
             }
         }
-        if booked.records.len() >= Parcel::FULL.messages || booked.bytes >= Parcel::FULL.bytes {
-            break;
-        }
-    }
+    });
+    booked.backwards = backwards.map(|index| records.split_off(index));
     booked
 }

@@ -26,11 +26,11 @@ use super::{
     intake::{Doorbell, Intake},
     logging::ClientLog,
     native::{self, MessageRef, WatchedQueue},
-    record::Copier,
+    record::next_records,
 };
 use crate::engine::port::{
     AssignmentListener, ConsumerClient, ConsumerControl, ConsumerSpec, EngineError, LogRange, OpenError,
-    Position, Record, Start,
+    Position, Records, Start,
 };
 
 /// A subscribed consumer.
@@ -66,12 +66,12 @@ impl KafkaConsumer {
     }
 
     /// Serves the client's events, rebalances among them; whether there was none.
-    fn serve(&self, into: &mut Vec<Record>) -> Result<bool, EngineError> {
+    fn serve(&self, into: &mut Vec<Records>) -> Result<bool, EngineError> {
         match self.native.poll(Duration::ZERO) {
             Some(Err(error)) => Err(translated(&error)),
             // Of a partition that has no queue of its own.
             Some(Ok(message)) => {
-                into.push(Copier::default().copied(MessageRef::of(&message)));
+                into.extend(next_records(&mut std::iter::once(MessageRef::of(&message))));
                 Ok(false)
             }
             None => {
@@ -113,7 +113,7 @@ impl ConsumerControl for KafkaConsumer {
 }
 
 impl ConsumerClient for KafkaConsumer {
-    fn poll(&mut self, limit: Duration, max: usize, into: &mut Vec<Record>) -> Result<(), EngineError> {
+    fn poll(&mut self, limit: Duration, max: usize, into: &mut Vec<Records>) -> Result<(), EngineError> {
         if let Some(error) = self.pending.take() {
             return Err(error);
         }

@@ -6,15 +6,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use zms_core::{
+    flow::Load,
     name::{GroupName, TopicName},
     route::ClusterSpec,
 };
 use zms_sdk::engine::port::{
     AssignmentListener, ClusterAdmin, ConsumerClient, ConsumerControl, ConsumerSpec, Engine, EngineError,
-    FailureKind, LogRange, NewTopic, OpenError, Position, ProducerClient, ProducerSpec, Record, Start,
-    TopicInfo,
+    FailureKind, LogRange, NewTopic, OpenError, Position, ProducerClient, ProducerSpec, Records,
+    RecordsBuilder, Start, TopicInfo,
 };
 
 #[derive(Debug, Default)]
@@ -137,8 +137,14 @@ pub(crate) struct State {
 #[derive(Debug, Default, Clone)]
 struct Log {
     low: i64,
-    records: Vec<Record>,
+    records: Vec<Stored>,
     high: i64,
+}
+
+#[derive(Debug, Clone)]
+struct Stored {
+    offset: i64,
+    payload: String,
 }
 
 #[derive(Debug, Default)]
@@ -186,7 +192,7 @@ impl FakeCluster {
         for _ in 0..count {
             let mut payload = log.high.to_string();
             payload.extend(std::iter::repeat_n(' ', padding));
-            log.records.push(record(partition, log.high, payload));
+            log.records.push(Stored { offset: log.high, payload });
             log.high += step;
         }
         drop(state);
@@ -231,15 +237,19 @@ impl FakeCluster {
     }
 }
 
-fn record(partition: i32, offset: i64, payload: String) -> Record {
-    Record {
-        partition,
-        offset,
-        payload: Some(Bytes::from(payload)),
-        key: None,
-        headers: Vec::new(),
-        timestamp_ms: None,
+/// What lies one behind the other in a log, as an engine hands it over.
+fn records<'a>(partition: i32, stored: impl IntoIterator<Item = &'a Stored>) -> Vec<Records> {
+    let empty = || RecordsBuilder::with_capacity(partition, Load::default());
+    let (mut full, mut filling) = (Vec::new(), empty());
+    for Stored { offset, payload } in stored {
+        if !RecordsBuilder::fits(filling.load(), payload.len()) {
+            full.push(std::mem::replace(&mut filling, empty()).build());
+        }
+        filling.push(*offset, None, None, Some(payload.as_bytes()));
     }
+    full.push(filling.build());
+    full.retain(|records| !records.is_empty());
+    full
 }
 
 impl State {
@@ -283,19 +293,20 @@ impl State {
         Ok(())
     }
 
-    fn fetch(&mut self, member: usize, max: usize, into: &mut Vec<Record>) {
+    fn fetch(&mut self, member: usize, max: usize, into: &mut Vec<Records>) {
         let Self { members, logs, .. } = self;
         let member = &mut members[member];
+        let mut left = max - into.iter().map(Records::len).sum::<usize>();
         for (partition, position) in &mut member.held {
             if member.paused.contains(partition) {
                 continue;
             }
             let log = &logs[usize::try_from(*partition).unwrap()];
             let from = log.records.partition_point(|record| record.offset < *position);
-            for record in log.records[from..].iter().take(max - into.len()) {
-                *position = record.offset + 1;
-                into.push(record.clone());
-            }
+            let taken = &log.records[from..][..left.min(log.records.len() - from)];
+            *position = taken.last().map_or(*position, |last| last.offset + 1);
+            left -= taken.len();
+            into.extend(records(*partition, taken));
         }
     }
 }
@@ -432,7 +443,7 @@ impl ConsumerControl for FakeClient {
 }
 
 impl ConsumerClient for FakeClient {
-    fn poll(&mut self, limit: Duration, max: usize, into: &mut Vec<Record>) -> Result<(), EngineError> {
+    fn poll(&mut self, limit: Duration, max: usize, into: &mut Vec<Records>) -> Result<(), EngineError> {
         let until = Instant::now() + limit;
         let event = self.member(|member| {
             member.polls += 1;
@@ -443,7 +454,11 @@ impl ConsumerClient for FakeClient {
                 self.assign(&partitions);
                 let mut state = self.control.cluster.state();
                 let leftovers = std::mem::take(&mut state.leftovers);
-                into.extend(leftovers.into_iter().map(|offset| record(0, offset, offset.to_string())));
+                let leftovers: Vec<_> = leftovers
+                    .into_iter()
+                    .map(|offset| Stored { offset, payload: offset.to_string() })
+                    .collect();
+                into.extend(records(0, &leftovers));
                 if state.deliver_at_assignment {
                     state.fetch(self.control.member, max, into);
                 }

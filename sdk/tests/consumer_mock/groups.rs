@@ -42,14 +42,14 @@ async fn a_message_reaches_its_handler_unchanged_and_only_once() {
     sub.ready().await.unwrap();
     until_committed(&kafka, 1, 3).await;
     let calls = log.calls();
-    assert_eq!(calls[0].payload().unwrap(), "paid");
-    assert_eq!(calls[0].key().unwrap(), "k");
+    assert_eq!(calls[0].payload().unwrap(), b"paid");
+    assert_eq!(calls[0].key().unwrap(), b"k");
     assert_eq!(calls[0].timestamp_ms(), Some(77));
     assert_eq!(calls[0].headers().len(), 3);
-    assert_eq!(calls[0].header("h").unwrap(), "2");
+    assert_eq!(calls[0].header("h").unwrap(), b"2");
     assert_eq!(calls[0].header("n"), None);
     assert_eq!(calls[1].payload(), None);
-    assert_eq!(calls[2].payload().unwrap(), "");
+    assert_eq!(calls[2].payload().unwrap(), b"");
     sub.shutdown(LIMIT).await.unwrap();
 
     let again = log.subscribe(subscriber());

@@ -12,7 +12,7 @@ use zms_core::{
 use super::*;
 use crate::{
     consumer::{delivery::Origin, holdings::Books, start::Rule, stats::Gauge},
-    engine::port::{AssignmentListener, LogRange, Record, Start},
+    engine::port::{AssignmentListener, LogRange, Records, Start},
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -78,7 +78,7 @@ impl ConsumerControl for Client {
 }
 
 impl ConsumerClient for Client {
-    fn poll(&mut self, _: Duration, _: usize, _: &mut Vec<Record>) -> Result<(), EngineError> {
+    fn poll(&mut self, _: Duration, _: usize, _: &mut Vec<Records>) -> Result<(), EngineError> {
         unreachable!("the test hands over what is delivered")
     }
     fn begin_commit(&mut self, positions: &[Position]) -> Result<(), EngineError> {

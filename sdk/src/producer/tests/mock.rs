@@ -7,7 +7,7 @@ use zms_core::name::GroupName;
 
 use super::*;
 use crate::{
-    engine::port::{AssignmentListener, ConsumerControl, ConsumerSpec, Engine, Record, Start},
+    engine::port::{AssignmentListener, ConsumerControl, ConsumerSpec, Engine, OwnRecord, Records, Start},
     kafka::KafkaEngine,
     testing::{FAST_GROUP_PROPERTIES, MockCluster},
 };
@@ -44,7 +44,7 @@ impl Pair {
     }
 
     /// All records of a topic on a cluster, partition by partition in the order of their offsets.
-    async fn read(&self, topic: &str, cluster: &str) -> Vec<Record> {
+    async fn read(&self, topic: &str, cluster: &str) -> Vec<OwnRecord> {
         let (spec, topic) = (self.spec(cluster), TopicName::new(topic).unwrap());
         tokio::task::spawn_blocking(move || read_all(spec, topic)).await.unwrap()
     }
@@ -60,7 +60,7 @@ impl AssignmentListener for FromTheStart {
     fn revoked(&self, _: &dyn ConsumerControl, _: &[i32], _: bool) {}
 }
 
-fn read_all(cluster: Arc<ClusterSpec>, topic: TopicName) -> Vec<Record> {
+fn read_all(cluster: Arc<ClusterSpec>, topic: TopicName) -> Vec<OwnRecord> {
     let engine = KafkaEngine::new();
     let ranges = engine.open_admin(&cluster).unwrap().log_ranges(&topic, Duration::from_secs(30)).unwrap();
     let total: usize = ranges.iter().map(|range| usize::try_from(range.high - range.low).unwrap()).sum();
@@ -78,7 +78,9 @@ fn read_all(cluster: Arc<ClusterSpec>, topic: TopicName) -> Vec<Record> {
     while records.len() < total {
         assert!(std::time::Instant::now() < deadline, "read {} of {total} records", records.len());
         let _passes = consumer.poll(Duration::from_millis(100), 1_000, &mut polled);
-        records.extend(polled.drain(..).map(|record| ((record.partition, record.offset), record)));
+        let read = polled.iter().flat_map(Records::iter).map(OwnRecord::from);
+        records.extend(read.map(|record| ((record.partition, record.offset), record)));
+        polled.clear();
     }
     consumer.close();
     records.into_values().collect()
