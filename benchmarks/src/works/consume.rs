@@ -61,7 +61,7 @@ fn ours(job: &Job) -> Result<Sample, Failure> {
         let (measured, mut sample) = mpsc::channel(1);
         let count = Arc::new(SharedCount::to(job.messages, measured));
         let handler = move |delivery: Delivery| {
-            count.handled(delivery.payload().map(AsRef::as_ref));
+            count.handled(delivery.payload());
             std::future::ready(Outcome::Done)
         };
         let _subscription = super::subscriber(&zms, job).handle(handler).await?;

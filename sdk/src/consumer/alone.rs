@@ -10,7 +10,7 @@ use super::{
 };
 use crate::engine::port::{
     AssignmentListener, ConsumerClient, ConsumerControl, ConsumerSpec, Engine, EngineError, FailureKind,
-    LogRange, OpenError, Position, Record, Start,
+    LogRange, OpenError, Position, Records, Start,
 };
 
 /// Between two looks for partitions that are new. Clients learn of them in about as long from librdkafka's metadata.
@@ -27,6 +27,8 @@ pub(super) struct AloneClient {
     wanted: Option<BTreeSet<i32>>,
     taken: BTreeSet<i32>,
     looks: Timer,
+    /// A commit to the ledger is still to be answered.
+    kept: bool,
 }
 
 impl AloneClient {
@@ -40,7 +42,8 @@ impl AloneClient {
         let listener = Arc::new(KeptListener { listener, ledger: ledger.clone() });
         let client = engine.open_consumer(spec, listener)?;
         let looks = Timer::new(Instant::now());
-        Ok(Self { client, ledger, topic: spec.topic.clone(), wanted, taken: BTreeSet::new(), looks })
+        let (topic, taken) = (spec.topic.clone(), BTreeSet::new());
+        Ok(Self { client, ledger, topic, wanted, taken, looks, kept: false })
     }
 
     fn control(&self) -> Kept<'_> {
@@ -120,11 +123,25 @@ impl ConsumerControl for AloneClient {
 }
 
 impl ConsumerClient for AloneClient {
-    fn poll(&mut self, limit: Duration, max: usize, into: &mut Vec<Record>) -> Result<(), EngineError> {
+    fn poll(&mut self, limit: Duration, max: usize, into: &mut Vec<Records>) -> Result<(), EngineError> {
         let taken = self.take_up();
         // What is held flows, whatever became of the look.
         self.client.poll(limit, max, into)?;
         taken
+    }
+
+    fn begin_commit(&mut self, positions: &[Position]) -> Result<(), EngineError> {
+        let Some(ledger) = &self.ledger else { return self.client.begin_commit(positions) };
+        ledger.keep(positions.iter().cloned());
+        self.kept = true;
+        Ok(())
+    }
+
+    fn poll_commit(&mut self) -> Option<Result<(), EngineError>> {
+        if self.ledger.is_none() {
+            return self.client.poll_commit();
+        }
+        std::mem::take(&mut self.kept).then_some(Ok(()))
     }
 
     fn assign(&mut self, partitions: &[i32]) -> Result<(), EngineError> {

@@ -1,8 +1,8 @@
 //! Handling by group name.
 //!
 //! A [`Subscription`] is a member of its consumer group on the cluster that the group's route names. One thread polls
-//! that cluster and never waits for a handler; each message goes to the worker `partition % workers`, which handles
-//! the messages of a partition one by one in order. A position is committed only when every message delivered before
+//! that cluster and never waits for a handler; workers call the handler. Which messages are handled one by one in order is
+//! said by [`Ordering`]: those of a partition, those of a key, or none. A position is committed only when every message delivered before
 //! it is done or skipped by policy, so that each message is handled at least once.
 //!
 //! When the route names another cluster, the member handles what is left on the old one and then begins on the new
@@ -10,8 +10,10 @@
 
 mod alone;
 mod assignment;
+mod batch;
 mod closing;
 mod commit;
+mod conduct;
 mod context;
 mod control;
 mod delivery;
@@ -21,7 +23,6 @@ mod error;
 mod holdings;
 mod inspect;
 mod itinerary;
-mod lanes;
 mod ledger;
 mod logs;
 mod member;
@@ -33,6 +34,7 @@ mod options;
 mod outcome;
 mod overrides;
 mod pace;
+mod pool;
 mod retry;
 mod seek;
 mod start;
@@ -43,9 +45,9 @@ mod subscription;
 mod switch;
 mod tags;
 mod throttle;
-mod worker;
 
 pub use assignment::Trouble;
+pub use batch::{Batch, IntoOutcomes, Outcomes};
 pub use control::{SeekError, SeekTo};
 pub use delivery::Delivery;
 pub(crate) use enrolment::{Ending, Enrolment, Membership, Pending};
@@ -54,6 +56,7 @@ pub use inspect::{Inspection, OldestView, PartitionView, PauseReason, State};
 pub use modes::AssignmentStrategy;
 pub use outcome::{IntoOutcome, Outcome};
 pub use overrides::check_overrides;
+pub use pool::{Ordering, ResizeError};
 pub use retry::{Exhausted, RetryPolicy};
 pub use stats::Counts;
 pub use subscriber::Subscriber;

@@ -75,7 +75,7 @@ impl Holdings {
             old.stop();
             old.book().tracker.close();
         }
-        slot.assignment = Some(self.open(partition, Begin { offset, committed: None }));
+        slot.assignment = Some(self.open(partition, Begin::anew(offset)));
         slot.seek = true;
         self.mark_untidy();
         true

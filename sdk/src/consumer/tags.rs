@@ -17,35 +17,35 @@ impl Tags {
     }
 
     /// Whether this message is wanted. A message without a tag is not.
-    pub(super) fn admit(&self, record: &Record) -> bool {
-        let tag = record.headers.iter().rev().find(|header| header.name == TAG_HEADER);
-        tag.and_then(|tag| tag.value.as_deref()).is_some_and(|tag| self.0.contains(tag))
+    pub(super) fn admit(&self, record: Record<'_>) -> bool {
+        let tag = record.headers.last(TAG_HEADER).and_then(|header| header.value);
+        tag.is_some_and(|tag| self.0.contains(tag))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
+    use zms_core::flow::Load;
 
     use super::*;
-    use crate::message::Header;
+    use crate::engine::port::{Records, RecordsBuilder};
 
-    fn record(tags: &[Option<&'static str>]) -> Record {
-        let header = |tag: &Option<&'static str>| Header {
-            name: TAG_HEADER.to_owned(),
-            value: tag.map(|tag| Bytes::from_static(tag.as_bytes())),
-        };
-        let headers = tags.iter().map(header).collect();
-        Record { partition: 0, offset: 0, payload: None, key: None, headers, timestamp_ms: None }
+    fn tagged(tags: &[Option<&str>]) -> Records {
+        let mut records = RecordsBuilder::with_capacity(0, Load::default());
+        records.push(0, None, None, None);
+        for tag in tags {
+            records.header(TAG_HEADER, tag.map(str::as_bytes));
+        }
+        records.build()
     }
 
     #[test]
     fn the_last_tag_of_a_message_decides() {
         let tags = Tags::new(["paid", "sent"]).unwrap();
-        assert!(tags.admit(&record(&[Some("paid")])));
-        assert!(tags.admit(&record(&[Some("lost"), Some("sent")])));
+        assert!(tags.admit(tagged(&[Some("paid")]).get(0)));
+        assert!(tags.admit(tagged(&[Some("lost"), Some("sent")]).get(0)));
         for unwanted in [&[][..], &[None], &[Some("")], &[Some("paid"), Some("lost")], &[Some("PAID")]] {
-            assert!(!tags.admit(&record(unwanted)), "{unwanted:?}");
+            assert!(!tags.admit(tagged(unwanted).get(0)), "{unwanted:?}");
         }
     }
 

@@ -27,17 +27,18 @@ use super::{
     intake::{Doorbell, Intake},
     logging::ClientLog,
     native::{self, MessageRef, WatchedQueue},
-    record::Copier,
+    record::next_records,
 };
 use crate::engine::port::{
     self, AssignmentListener, ConsumerClient, ConsumerControl, ConsumerSpec, EngineError, FailureKind,
-    LogRange, OpenError, Position, Record, Start,
+    LogRange, OpenError, Position, Records, Start,
 };
 
 /// A subscribed consumer.
 pub(super) struct KafkaConsumer {
-    // Before the client that it belongs to: none of its queues may outlive it.
+    // Before the client that they belong to: none of its queues may outlive it.
     events: WatchedQueue<Doorbell>,
+    commit: Option<native::Commit>,
     native: Native,
     topic: String,
     /// The partition that the last records came from.
@@ -64,16 +65,16 @@ impl KafkaConsumer {
         if spec.membership == port::Membership::Group {
             native.subscribe(&[&topic]).map_err(|error| settings.refused(&error))?;
         }
-        Ok(Self { events, native: Native(Some(native)), topic, last: -1, pending: None })
+        Ok(Self { events, commit: None, native: Native(Some(native)), topic, last: -1, pending: None })
     }
 
     /// Serves the client's events, rebalances among them; whether there was none.
-    fn serve(&self, into: &mut Vec<Record>) -> Result<bool, EngineError> {
+    fn serve(&self, into: &mut Vec<Records>) -> Result<bool, EngineError> {
         match self.native.poll(Duration::ZERO) {
             Some(Err(error)) => Err(self.told(&error)),
             // Of a partition that has no queue of its own.
             Some(Ok(message)) => {
-                into.push(Copier::default().copied(MessageRef::of(&message)));
+                into.extend(next_records(&mut std::iter::once(MessageRef::of(&message))));
                 Ok(false)
             }
             None => {
@@ -131,7 +132,7 @@ impl ConsumerControl for KafkaConsumer {
 }
 
 impl ConsumerClient for KafkaConsumer {
-    fn poll(&mut self, limit: Duration, max: usize, into: &mut Vec<Record>) -> Result<(), EngineError> {
+    fn poll(&mut self, limit: Duration, max: usize, into: &mut Vec<Records>) -> Result<(), EngineError> {
         if let Some(error) = self.pending.take() {
             return Err(error);
         }
@@ -170,9 +171,21 @@ impl ConsumerClient for KafkaConsumer {
         Ok(topic_info(self.native.client(), &self.topic, limit)?.map_or(0, |info| info.partitions))
     }
 
+    fn begin_commit(&mut self, positions: &[Position]) -> Result<(), EngineError> {
+        self.commit = None;
+        self.commit = Some(self.control().begin_commit(positions)?);
+        Ok(())
+    }
+
+    fn poll_commit(&mut self) -> Option<Result<(), EngineError>> {
+        let answer = self.commit.as_ref()?.answer(Duration::ZERO)?;
+        self.commit = None;
+        Some(self.control().ended(answer))
+    }
+
     fn close(self: Box<Self>) {
-        let Self { events, mut native, .. } = *self;
-        drop(events);
+        let Self { events, commit, mut native, .. } = *self;
+        drop((events, commit));
         native.context().intake.clear();
         drop(native.0.take());
     }
