@@ -14,6 +14,9 @@ use crate::{Failure, child, frame, job::Job, stopwatch::Sample};
 /// Names the jars of decaton and of what it needs, as a Java class path: they are not on Maven Central.
 const DECATON_CLASS_PATH: &str = "ZMS_DECATON_CLASS_PATH";
 
+/// It tells of its own closing as of an error.
+const QUIET: &str = "-Dorg.slf4j.simpleLogger.log.io.confluent.parallelconsumer.internal.AbstractParallelEoSStreamProcessor=off";
+
 /// Fetches its jars and compiles its program.
 pub(super) fn prepare_parallel_consumer(preparation: &Preparation) -> Result<(), Failure> {
     prepare(preparation, "ParallelConsumerPeer", &parallel_consumer_class_path()?)
@@ -65,7 +68,7 @@ fn prepare(preparation: &Preparation, program: &str, class_path: &str) -> Result
 /// The program prints one line, in the form of a measurement.
 fn run(job: &Job, program: &str, class_path: &str) -> Result<Sample, Failure> {
     let process = Command::new("java")
-        .args(["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp"])
+        .args(["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", QUIET, "-cp"])
         .arg(format!("{}:{class_path}", classes(program).display()))
         .args([program, &job.bootstrap, &job.topic, &job.group])
         .args([WORKERS.to_string(), job.messages.to_string()])
