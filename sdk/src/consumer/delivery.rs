@@ -55,6 +55,10 @@ impl Parcel {
         self.0.records[index].offset
     }
 
+    pub(super) fn key(&self, index: usize) -> Option<&[u8]> {
+        self.0.records[index].key.as_deref()
+    }
+
     /// One of its messages as its handler sees it.
     pub(super) fn delivery(&self, index: usize, attempt: u32) -> Delivery {
         Delivery { parcel: self.clone(), index, attempt }

@@ -104,7 +104,7 @@ impl Holdings {
         self.joined.load(Relaxed)
     }
 
-    /// Whether lanes may hold items of ended assignments; asking resets it.
+    /// Whether workers may hold items of ended assignments; asking resets it.
     pub(super) fn take_untidy(&self) -> bool {
         self.untidy.swap(false, Relaxed)
     }

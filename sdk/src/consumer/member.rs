@@ -1,4 +1,4 @@
-//! One membership: a client, what it holds, and the lanes that its messages go to. Lives on the poll thread.
+//! One membership: a client, what it holds, and the workers that its messages go to. Lives on the poll thread.
 
 use std::{
     iter::Peekable,
@@ -19,14 +19,14 @@ use super::{
     delivery::{Parcel, size_of},
     holdings::{Holdings, Slot},
     inspect::PauseReason,
-    lanes::{Item, Lanes},
     pace::{Streak, Timer},
+    pool::{Item, Pool},
 };
 use crate::engine::port::{ConsumerClient, EngineError, FailureKind, Record, Start};
 
 /// How long a poll waits when there is nothing to wait for but messages.
 const IDLE_POLL: Duration = Duration::from_millis(100);
-/// How long a poll waits while a buffer is full: lanes that run dry wait for its end. Fast handlers empty a share of the
+/// How long a poll waits while a buffer is full: workers that run dry wait for its end. Fast handlers empty a share of the
 /// buffer within a millisecond, so the first waits are brief, and each is twice the one before up to the longest.
 const BRIEF_POLL: Duration = Duration::from_micros(250);
 const FULL_POLL: Duration = Duration::from_millis(5);
@@ -60,7 +60,7 @@ pub(super) struct Member {
     /// It came from another cluster.
     pub(super) moved: bool,
     pub(super) holdings: Arc<Holdings>,
-    pub(super) lanes: Lanes,
+    pub(super) pool: Pool,
     client: Box<dyn ConsumerClient>,
     limits: Limits,
     records: Vec<Record>,
@@ -79,7 +79,7 @@ impl Member {
         (route, moved): (Arc<GroupRoute>, bool),
         client: Box<dyn ConsumerClient>,
         holdings: Arc<Holdings>,
-        lanes: Lanes,
+        pool: Pool,
         limits: Limits,
     ) -> Self {
         let now = Instant::now();
@@ -87,7 +87,7 @@ impl Member {
             route,
             moved,
             holdings,
-            lanes,
+            pool,
             client,
             limits,
             records: Vec::new(),
@@ -116,7 +116,7 @@ impl Member {
         self.dispatch();
         self.note(polled)?;
         if self.holdings.take_untidy() {
-            let dropped = self.lanes.purge();
+            let dropped = self.pool.purge();
             self.holdings.books.stats.dropped.add(dropped);
         }
         self.resolve();
@@ -128,7 +128,7 @@ impl Member {
     /// Stops fetching and skips what is queued; what runs may end until `deadline`. Polls on meanwhile, so that the group does not take the member for dead. How many handlers were left running.
     pub(super) fn wind_up(&mut self, deadline: impl Fn() -> Instant) -> usize {
         let running = |assignments: &[Arc<Assignment>]| {
-            assignments.iter().map(|a| a.book().tracker.running()).sum::<usize>()
+            assignments.iter().map(|assignment| assignment.running()).sum::<usize>()
         };
         self.holdings.stop_all();
         self.regulate(Wish::LEAVE);
@@ -153,10 +153,10 @@ impl Member {
     }
 
     /// Takes the member apart. What still runs completes too late.
-    pub(super) fn into_parts(self) -> (Box<dyn ConsumerClient>, Lanes) {
+    pub(super) fn into_parts(self) -> (Box<dyn ConsumerClient>, Pool) {
         self.holdings.abandon();
-        self.holdings.books.stats.dropped.add(self.lanes.purge());
-        (self.client, self.lanes)
+        self.holdings.books.stats.dropped.add(self.pool.purge());
+        (self.client, self.pool)
     }
 
     fn dispatch(&mut self) {
@@ -171,7 +171,7 @@ impl Member {
             let run = std::iter::from_fn(|| records.next_if(|record| record.partition == partition));
             let dropped = match slots.get_mut(&partition) {
                 Some(slot) if !slot.fresh && slot.assignment.is_some() => {
-                    deliver(&self.holdings, slot, run, &mut self.lanes, now)
+                    deliver(&self.holdings, slot, run, &mut self.pool, now)
                 }
                 Some(slot) => {
                     slot.seek = true;
@@ -183,7 +183,7 @@ impl Member {
         }
         drop(records);
         drop(slots);
-        self.lanes.send();
+        self.pool.send();
     }
 
     fn note(&mut self, polled: Result<(), EngineError>) -> Result<(), EngineError> {
@@ -230,10 +230,10 @@ impl Member {
         let marks = Marks::new(self.limits.buffer, slots.len());
         let hold = wish.hold(!marks.has_room(self.holdings.books.gauge.load()));
         let (mut pause, mut resume) = (Vec::new(), Vec::new());
-        let mut waits_for_lanes = wish.leaving;
+        let mut waits_for_workers = wish.leaving;
         for (&partition, slot) in slots.iter_mut() {
             let reason = slot.reason(hold, marks);
-            waits_for_lanes |= matches!(reason, Some(PauseReason::BufferFull | PauseReason::ShareFull));
+            waits_for_workers |= matches!(reason, Some(PauseReason::BufferFull | PauseReason::ShareFull));
             match (slot.paused, reason) {
                 (None, Some(_)) => pause.push(partition),
                 (Some(_), None) => resume.push(partition),
@@ -243,7 +243,7 @@ impl Member {
         }
         drop(slots);
         self.poll_limit = match () {
-            () if !waits_for_lanes => IDLE_POLL,
+            () if !waits_for_workers => IDLE_POLL,
             () if self.fetched || self.poll_limit > FULL_POLL => BRIEF_POLL,
             () => (self.poll_limit * 2).min(FULL_POLL),
         };
@@ -330,12 +330,12 @@ impl Slot {
     }
 }
 
-/// Books one partition's part of a batch and adds it to the lanes. How many were dropped.
+/// Books one partition's part of a batch and adds it to the pool. How many were dropped.
 fn deliver(
     holdings: &Holdings,
     slot: &mut Slot,
     records: impl Iterator<Item = Record>,
-    lanes: &mut Lanes,
+    pool: &mut Pool,
     now: u64,
 ) -> usize {
     let (mut dropped, mut taken) = (0, Load::default());
@@ -348,13 +348,13 @@ fn deliver(
             let load = Load { messages: booked.records.len(), bytes: booked.bytes };
             taken = Load { messages: taken.messages + load.messages, bytes: taken.bytes + load.bytes };
             let parcel = Parcel::new(Arc::clone(&assignment.origin), booked.records);
-            lanes.add(Item { assignment, parcel, load });
+            pool.add(Item { assignment, parcel, load });
         }
         if let Some(offset) = booked.backwards {
             holdings.rewind(slot, partition, offset);
         }
     }
-    // Before the lanes see them: an item must not give back what was not taken yet.
+    // Before the workers see them: an item must not give back what was not taken yet.
     holdings.books.gauge.take(taken);
     dropped
 }

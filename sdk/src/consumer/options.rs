@@ -4,7 +4,7 @@ use std::{fmt, num::NonZeroUsize, time::Duration};
 
 use zms_core::flow::Load;
 
-use super::{RetryPolicy, member::Limits, switch::DepartureLimits};
+use super::{Ordering, RetryPolicy, member::Limits, switch::DepartureLimits};
 
 /// librdkafka's default of `max.poll.interval.ms`.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(300);
@@ -13,6 +13,7 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_secs(300);
 #[derive(Clone)]
 pub(super) struct Options {
     pub(super) workers: usize,
+    pub(super) ordering: Ordering,
     pub(super) retry: RetryPolicy,
     pub(super) buffer: Load,
     pub(super) batch: usize,
@@ -29,6 +30,7 @@ impl fmt::Debug for Options {
         let names: Vec<_> = self.properties.iter().map(|(name, _)| name).collect();
         f.debug_struct("Options")
             .field("workers", &self.workers)
+            .field("ordering", &self.ordering)
             .field("retry", &self.retry)
             .field("buffer", &self.buffer)
             .field("commit_interval", &self.commit_interval)
@@ -44,6 +46,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             workers: std::thread::available_parallelism().map_or(4, NonZeroUsize::get),
+            ordering: Ordering::default(),
             retry: RetryPolicy::new(),
             buffer: Load { messages: 50_000, bytes: 64 << 20 },
             batch: 500,
