@@ -3,15 +3,18 @@
 //! A [`Subscription`] is a member of its consumer group on the cluster that the group's route names. One thread polls
 //! that cluster and never waits for a handler; each message goes to the worker `partition % workers`, which handles
 //! the messages of a partition one by one in order. A position is committed only when every message delivered before
-//! it is done or skipped by policy, so that each message is handled at least once.
+//! it is done, dead-lettered (and that acknowledged) or skipped by policy, so that each message is handled at least once.
 //!
 //! When the route names another cluster, the member handles what is left on the old one and then begins on the new
 //! one at its first message that the group has not handled, never handling both at a time.
 
+mod answer;
 mod assignment;
+mod burial;
 mod closing;
 mod commit;
 mod context;
+mod dead_letter;
 mod delivery;
 mod driver;
 mod enrolment;
@@ -38,7 +41,9 @@ mod switch;
 mod throttle;
 mod worker;
 
+pub use answer::{UnknownAnswer, ZmsAnswer};
 pub use assignment::Trouble;
+pub use dead_letter::{Buried, BuryError, DeadLetters, Letter};
 pub use delivery::Delivery;
 pub(crate) use enrolment::{Ending, Enrolment, Membership, Pending};
 pub use error::{NotReady, ShutdownError, SubscribeError};

@@ -16,8 +16,9 @@ use tracing::{debug, warn};
 use zms_core::tracker::Completed;
 
 use super::{
-    Delivery, IntoOutcome, Outcome, RetryPolicy, Trouble,
+    BuryError, Delivery, IntoOutcome, Outcome, RetryPolicy, Trouble,
     assignment::{Assignment, Run},
+    burial::{Burial, Burials, trouble_of},
     lanes::{Bell, Inbox, Item},
     retry::Verdict,
     stats::Stats,
@@ -32,6 +33,21 @@ pub(super) trait Runner: Send + Sync {
 
 /// How a run ended: what the handler said, or its panic.
 type Ended = Result<(Outcome, Option<String>), Box<dyn Any + Send>>;
+
+/// Stands for the reason where a handler gives none.
+const ASKED: &str = "the handler asked for a retry";
+
+/// What comes after a run.
+enum Next<'a> {
+    Nothing,
+    /// Another run after this delay.
+    Again(Duration),
+    /// A dead letter; the run ends when that is acknowledged.
+    Bury {
+        run: Run<'a>,
+        reason: String,
+    },
+}
 
 /// One message of an item.
 #[derive(Clone, Copy)]
@@ -61,6 +77,7 @@ impl<'a> Queued<'a> {
 /// What happens around the handler, the same for all kinds.
 pub(super) struct Conduct {
     retry: RetryPolicy,
+    burials: Burials,
     stats: Arc<Stats>,
     random: RandomState,
     late: Throttle,
@@ -68,9 +85,9 @@ pub(super) struct Conduct {
 }
 
 impl Conduct {
-    pub(super) fn new(retry: RetryPolicy, stats: Arc<Stats>) -> Self {
+    pub(super) fn new(retry: RetryPolicy, burials: Burials, stats: Arc<Stats>) -> Self {
         let throttle = Throttle::default;
-        Self { retry, stats, random: RandomState::new(), late: throttle(), skipped: throttle() }
+        Self { retry, burials, stats, random: RandomState::new(), late: throttle(), skipped: throttle() }
     }
 
     fn attempt<'a>(&self, message: Queued<'a>, attempt: u32) -> Option<(Run<'a>, Delivery)> {
@@ -84,8 +101,8 @@ impl Conduct {
         Some((run, message.delivery(attempt)))
     }
 
-    /// Books a run; the delay before the next one, or `None` when the message is over.
-    fn book(&self, message: Queued<'_>, run: Run<'_>, attempt: u32, ended: Ended) -> Option<Duration> {
+    /// Books a run, and says what comes next.
+    fn book<'a>(&self, message: Queued<'a>, run: Run<'a>, attempt: u32, ended: Ended) -> Next<'a> {
         let (outcome, reason) = ended.unwrap_or_else(|panic| {
             self.stats.panics.one();
             (Outcome::Retry, Some(format!("the handler panicked: {}", words_of(panic))))
@@ -94,12 +111,11 @@ impl Conduct {
             self.stats.failures.one();
         }
         // Only failures wait, and need chance.
-        let random =
-            if outcome == Outcome::Done { 0 } else { self.random.hash_one((message.offset(), attempt)) };
-        match self.retry.judge(attempt, outcome, random) {
+        let random = if outcome == Outcome::Done { 0 } else { self.chance(message, attempt) };
+        match self.retry.judge(attempt, &outcome, random) {
             Verdict::Done => {
                 self.complete(message, attempt, run);
-                None
+                Next::Nothing
             }
             Verdict::Skip => {
                 self.stats.skipped.one();
@@ -107,15 +123,42 @@ impl Conduct {
                     warn!(message = ?message.delivery(attempt), reason, not_logged, "message skipped after its last attempt");
                 }
                 self.complete(message, attempt, run);
-                None
+                Next::Nothing
+            }
+            Verdict::Bury => {
+                let said = if let Outcome::DeadLetter(said) = outcome { Some(said) } else { reason };
+                Next::Bury { run, reason: said.unwrap_or_else(|| ASKED.to_owned()) }
             }
             Verdict::Again { delay, blocks } => {
                 // While the run counts as running its assignment cannot end under the note.
                 self.note(message, attempt, blocks, reason);
                 drop(run);
-                Some(delay)
+                Next::Again(delay)
             }
         }
+    }
+
+    /// Books an attempt to send a dead letter; the delay before the next one, or `None` when the message is over.
+    fn book_burial(
+        &self,
+        message: Queued<'_>,
+        run: Run<'_>,
+        burial: &Burial<'_>,
+        buried: Result<(), BuryError>,
+    ) -> Option<Duration> {
+        let attempt = burial.delivery.attempt();
+        let Err(failure) = buried else {
+            self.complete(message, attempt, run);
+            return None;
+        };
+        message.assignment().note_trouble(trouble_of(burial, &failure));
+        drop(run);
+        let failures = burial.failures.saturating_add(1);
+        Some(self.retry.burial_delay(failures, self.chance(message, failures)))
+    }
+
+    fn chance(&self, message: Queued<'_>, attempt: u32) -> u64 {
+        self.random.hash_one((message.offset(), attempt))
     }
 
     fn complete(&self, message: Queued<'_>, attempt: u32, run: Run<'_>) {
@@ -131,7 +174,7 @@ impl Conduct {
     }
 
     fn note(&self, message: Queued<'_>, attempt: u32, blocks: bool, reason: Option<String>) {
-        let reason = reason.unwrap_or_else(|| "the handler asked for a retry".to_owned());
+        let reason = reason.unwrap_or_else(|| ASKED.to_owned());
         debug!(message = ?message.delivery(attempt), reason, "handler failed");
         if blocks {
             self.stats.blocked.one();
@@ -179,8 +222,34 @@ where
     for attempt in 1.. {
         let Some((run, delivery)) = conduct.attempt(message, attempt) else { return };
         let ended = catch_unwind(AssertUnwindSafe(|| handler(delivery).into_outcome()));
-        let Some(delay) = conduct.book(message, run, attempt, ended) else { return };
+        match conduct.book(message, run, attempt, ended) {
+            Next::Nothing => return,
+            Next::Again(delay) => message.assignment().pause_blocking(delay),
+            Next::Bury { run, reason } => {
+                return bury_blocking(message, run, &message.delivery(attempt), &reason, conduct);
+            }
+        }
+    }
+}
+
+fn bury_blocking<'a>(
+    message: Queued<'a>,
+    mut run: Run<'a>,
+    delivery: &Delivery,
+    reason: &str,
+    conduct: &Conduct,
+) {
+    for failures in 0.. {
+        let burial = Burial { delivery, reason, failures };
+        let (result, buried) = crossbeam_channel::bounded(1);
+        conduct.burials.bury(&burial, move |it| drop(result.try_send(it)));
+        let Ok(buried) = buried.recv() else { return };
+        let Some(delay) = conduct.book_burial(message, run, &burial, buried) else { return };
         message.assignment().pause_blocking(delay);
+        match message.assignment().begin() {
+            Some(again) => run = again,
+            None => return conduct.stats.dropped.one(),
+        }
     }
 }
 
@@ -226,7 +295,33 @@ where
         // The call itself may panic too, so that it belongs inside.
         let whole = async { handler(delivery).await.into_outcome() };
         let ended = AssertUnwindSafe(whole).catch_unwind().await;
-        let Some(delay) = conduct.book(message, run, attempt, ended) else { return };
+        match conduct.book(message, run, attempt, ended) {
+            Next::Nothing => return,
+            Next::Again(delay) => message.assignment().pause(delay).await,
+            Next::Bury { run, reason } => {
+                return bury(message, run, &message.delivery(attempt), &reason, conduct).await;
+            }
+        }
+    }
+}
+
+async fn bury<'a>(
+    message: Queued<'a>,
+    mut run: Run<'a>,
+    delivery: &Delivery,
+    reason: &str,
+    conduct: &Conduct,
+) {
+    for failures in 0.. {
+        let burial = Burial { delivery, reason, failures };
+        let (result, buried) = tokio::sync::oneshot::channel();
+        conduct.burials.bury(&burial, move |it| drop(result.send(it)));
+        let Ok(buried) = buried.await else { return };
+        let Some(delay) = conduct.book_burial(message, run, &burial, buried) else { return };
         message.assignment().pause(delay).await;
+        match message.assignment().begin() {
+            Some(again) => run = again,
+            None => return conduct.stats.dropped.one(),
+        }
     }
 }
