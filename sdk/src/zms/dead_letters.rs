@@ -103,7 +103,7 @@ fn send(producer: &Producer, message: Message, done: Buried) {
 fn unresolved(topic: &TopicName, error: &ResolveError) -> BuryError {
     let create = match error {
         ResolveError::UnknownTopic { .. } => format!(
-            ", and on the cluster with `zmsctl topic create {topic} --cluster <cluster> --partitions <number>` if it is not there"
+            ", or create and add it at once with `zmsctl topic create {topic} --cluster <cluster> --partitions <number> --register`"
         ),
         _ => String::new(),
     };
