@@ -14,6 +14,7 @@ pub mod migration;
 pub mod name;
 pub mod path;
 pub mod property;
+pub mod rate;
 pub mod registration;
 pub mod resolve;
 pub mod route;
