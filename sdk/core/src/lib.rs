@@ -15,6 +15,7 @@ pub mod name;
 pub mod path;
 pub mod progress;
 pub mod property;
+pub mod rate;
 pub mod registration;
 pub mod resolve;
 pub mod route;
