@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use zms_sdk::admin::{Admin, Format, Safety};
 use zms_sdk::producer::ProducerOptions;
-use zms_sdk::producer::ProducerOptions;
 use zms_sdk::registry::port::{SessionState, SharedRegistry};
 use zms_sdk::registry::{ZooKeeper, ZooKeeperOptions};
 use zms_sdk::{ClusterName, GroupName, TopicName, Zms, ZmsBuilder};
