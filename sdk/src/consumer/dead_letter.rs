@@ -1,10 +1,9 @@
 //! What becomes of messages that are given up: a letter to a topic that people look at.
 
-use bytes::Bytes;
 use zms_core::name::TopicName;
 
 use super::Delivery;
-use crate::message::{Header, Message};
+use crate::message::Message;
 
 /// Sends dead letters. Subscriptions of a [`Zms`](crate::Zms) handle send them through the handle itself;
 /// [`Subscriber::dead_letters`](super::Subscriber::dead_letters) puts another sender in its place, in tests for instance.
@@ -55,14 +54,14 @@ impl Letter {
     /// retention would drop the letter about an old message at once.
     pub(super) fn new(topic: TopicName, delivery: &Delivery, error: &str) -> Self {
         let mut message = Message::default();
-        message.key = delivery.key().map(|key| Bytes::copy_from_slice(key));
-        message.payload = delivery.payload().map(|payload| Bytes::copy_from_slice(payload));
+        message.key = delivery.key_bytes();
+        message.payload = delivery.payload_bytes();
         let mut times = 0_u64;
-        for Header { name, value } in delivery.headers() {
-            match name.strip_prefix(PREFIX) {
-                Some("times") => times = value.as_deref().map_or(0, number),
+        for header in delivery.headers() {
+            match header.name.strip_prefix(PREFIX) {
+                Some("times") => times = header.value.map_or(0, number),
                 Some(_) => {}
-                None => message.headers.push(Header { name: name.clone(), value: value.clone() }),
+                None => message.headers.push(header.into()),
             }
         }
         let origin: [(&str, String); 9] = [
@@ -96,12 +95,16 @@ fn bounded(text: &str) -> &str {
 mod tests {
     use std::sync::Arc;
 
-    use zms_core::name::{ClusterName, GroupName};
+    use bytes::Bytes;
+    use zms_core::{
+        flow::Load,
+        name::{ClusterName, GroupName},
+    };
 
     use super::*;
     use crate::{
         consumer::delivery::{Origin, Parcel},
-        engine::port::Record,
+        engine::port::RecordsBuilder,
     };
 
     fn delivery(message: Message) -> Delivery {
@@ -110,15 +113,12 @@ mod tests {
             cluster: ClusterName::new("a").unwrap(),
             topic: TopicName::new("orders").unwrap(),
         };
-        let record = Record {
-            partition: 3,
-            offset: 42,
-            key: message.key,
-            payload: message.payload,
-            headers: message.headers,
-            timestamp_ms: message.timestamp_ms,
-        };
-        Parcel::new(Arc::new(origin), vec![record]).delivery(0, 5)
+        let mut records = RecordsBuilder::with_capacity(3, Load::default());
+        records.push(42, message.timestamp_ms, message.key.as_deref(), message.payload.as_deref());
+        for header in &message.headers {
+            records.header(&header.name, header.value.as_deref());
+        }
+        Parcel::new(Arc::new(origin), records.build()).delivery(0, 5)
     }
 
     fn letter(message: Message, error: &str) -> Message {
