@@ -56,7 +56,7 @@ impl Bench {
     }
 
     fn producers_total(&self) -> usize {
-        self.producers.buffer_total()
+        self.producers.stats().pool.total
     }
 
     /// Reports everything, again and again, until the bench is gone.

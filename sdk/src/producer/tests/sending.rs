@@ -127,7 +127,7 @@ async fn a_full_buffer_makes_senders_wait_and_then_fail_with_the_numbers() {
     let text = "x".repeat(900_000);
     let sent = [start(&bench, &producer, &text).await, start(&bench, &producer, &text).await];
     let error = producer.send(message(&text)).await.unwrap_err();
-    assert!(matches!(error, SendError::BufferFull { total: 4_000_000, share: 2_000_000, waited, .. }
+    assert!(matches!(error, SendError::BufferFull { total: 4_000_000, topic_cap: 2_000_000, waited, .. }
         if waited >= Duration::from_secs(10)));
     assert!(error.is_retryable());
     producer.send_oneway(message(&text));
