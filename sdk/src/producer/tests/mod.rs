@@ -5,6 +5,7 @@ mod closing;
 mod fake;
 #[cfg(feature = "testing")]
 mod mock;
+mod pool;
 mod sending;
 mod switching;
 
