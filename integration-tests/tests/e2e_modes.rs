@@ -141,7 +141,7 @@ async fn a_static_member_that_starts_again_has_its_partitions_without_a_rebalanc
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broadcast_group_gives_every_message_to_every_instance_also_on_new_partitions() {
+async fn a_broadcast_group_gives_every_message_to_every_instance_and_named_ones_go_on_where_they_were() {
     if !require_services() {
         return;
     }

@@ -117,6 +117,7 @@ fn a_send_after_the_runtime_has_gone_ends() {
     outer.block_on(sandbox.topic("other", 1, "a")).unwrap();
     let inner = runtime();
     let zms = inner.block_on(async {
+        // Longer than the registry's silence is borne before the snapshot is asked, which needs the runtime.
         let zms = sandbox.builder().resolve_timeout(Duration::from_secs(5)).connect().await.unwrap();
         zms.send("orders", Message::new("first")).await.unwrap();
         zms

@@ -1,10 +1,10 @@
 //! What a subscription can be told.
 
-use std::{fmt, num::NonZeroUsize, time::Duration};
+use std::{fmt, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use zms_core::flow::Load;
 
-use super::{Ordering, RetryPolicy, member::Limits, mode::ModeOptions, switch::DepartureLimits};
+use super::{DeadLetters, Ordering, RetryPolicy, member::Limits, mode::ModeOptions, switch::DepartureLimits};
 
 /// librdkafka's default of `max.poll.interval.ms`.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(300);
@@ -15,6 +15,8 @@ pub(super) struct Options {
     pub(super) workers: usize,
     pub(super) ordering: Ordering,
     pub(super) retry: RetryPolicy,
+    /// In place of the handle's.
+    pub(super) dead_letters: Option<Arc<dyn DeadLetters>>,
     pub(super) buffer: Load,
     pub(super) ahead: usize,
     pub(super) batch: usize,
@@ -52,6 +54,7 @@ impl Default for Options {
             workers: std::thread::available_parallelism().map_or(4, NonZeroUsize::get),
             ordering: Ordering::default(),
             retry: RetryPolicy::new(),
+            dead_letters: None,
             buffer: Load { messages: 50_000, bytes: 64 << 20 },
             ahead: 20_000,
             batch: 500,

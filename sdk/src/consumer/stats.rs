@@ -32,7 +32,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Messages done.
+    /// Messages over: done, skipped or dead-lettered.
     handled,
     /// Messages passed over because the subscription does not want their tag.
     filtered,
@@ -46,6 +46,10 @@ counters! {
     blocked,
     /// Messages given up by [`Exhausted::Skip`](super::Exhausted::Skip).
     skipped,
+    /// Dead letters that were acknowledged.
+    dead_lettered,
+    /// Attempts to send a dead letter that failed; each is repeated, and its message waits.
+    dead_letter_failures,
     /// Handlers that ended after their assignment did; their messages are handled again by the next owner.
     late_completions,
     /// Messages dropped unhandled because their assignment ended; they are delivered again to the next owner.

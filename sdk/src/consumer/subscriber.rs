@@ -12,7 +12,9 @@ use tokio::sync::watch;
 use zms_core::{name::GroupName, route::GroupRoute};
 
 use super::{
-    Batch, Delivery, IntoOutcome, IntoOutcomes, Ordering, RetryPolicy, SubscribeError, Subscription,
+    Batch, DeadLetters, Delivery, IntoOutcome, IntoOutcomes, Ordering, RetryPolicy, SubscribeError,
+    Subscription,
+    burial::Burials,
     conduct::Conduct,
     context::Context,
     control::Pauses,
@@ -36,7 +38,7 @@ impl Subscriber {
     /// Prepares a subscription of `group`. It follows `route`; when its sender is gone, the last route stands.
     pub fn new(group: GroupName, engine: Arc<dyn Engine>, route: watch::Receiver<Arc<GroupRoute>>) -> Self {
         Self::pending(Pending::new(async {
-            Ok(Enrolment { group, engine, route, membership: Box::new(()) })
+            Ok(Enrolment { group, engine, route, dead_letters: None, membership: Box::new(()) })
         }))
     }
 
@@ -64,6 +66,14 @@ impl Subscriber {
     #[must_use]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.options.retry = policy;
+        self
+    }
+
+    /// What sends dead letters. Default: the [`Zms`](crate::Zms) handle that the subscription was made with, by topic
+    /// name as for any message; a subscription made without one has none.
+    #[must_use]
+    pub fn dead_letters(mut self, sender: Arc<dyn DeadLetters>) -> Self {
+        self.options.dead_letters = Some(sender);
         self
     }
 
@@ -242,14 +252,19 @@ fn begin(
     portion: Portion,
     runner: Arc<dyn Runner>,
 ) -> Result<Subscription, SubscribeError> {
-    let Enrolment { group, engine, route, membership } = enrolment;
+    let Enrolment { group, engine, route, dead_letters, membership } = enrolment;
     let workers =
         options.check().map_err(|reason| SubscribeError::Option { group: group.clone(), reason })?;
     let first = Arc::clone(&route.borrow());
     let ledgers = options.mode.check(&first).and_then(|()| options.mode.ledgers());
     let ledgers = ledgers.map_err(|reason| SubscribeError::Option { group: group.clone(), reason })?;
     let stats = Arc::new(Stats::default());
-    let conduct = Arc::new(Conduct::new(options.retry, Arc::clone(&stats)));
+    let sender = options.dead_letters.clone().or(dead_letters);
+    let burials = Burials::new(sender, &options.retry, &group, Arc::clone(&stats));
+    if let Err(reason) = burials.check(&options.retry, &first.topic) {
+        return Err(SubscribeError::Option { group, reason: format!("dead letters: {reason}") });
+    }
+    let conduct = Arc::new(Conduct::new(options.retry.clone(), burials, Arc::clone(&stats)));
     let plan = Plan { ordering: options.ordering, portion, runner, conduct };
     let books = Books {
         stats,

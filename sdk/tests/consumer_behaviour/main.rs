@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod control;
+mod dead_letter;
 mod fake;
 mod flow;
 mod lifecycle;
