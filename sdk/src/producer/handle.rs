@@ -153,7 +153,7 @@ impl Producer {
             }
             NoRoom::InTime(cause) => {
                 let Usage { total, free, topic_cap, .. } = self.topic.core.pool.usage().0;
-                let waited = started.elapsed();
+                let (cause, waited) = (Box::new(cause), started.elapsed());
                 SendError::BufferFull { topic, cluster, size, cause, total, topic_cap, free, waited, message }
             }
         }
