@@ -17,7 +17,7 @@ use zms_sdk::{Message, Receipt, SendError, Zms, producer::ProducerOptions, testi
 
 type Outcome = Result<Receipt, SendError>;
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 const BUFFER: usize = 1 << 20;
 
 fn options() -> ProducerOptions {
@@ -189,7 +189,7 @@ async fn a_dead_cluster_starves_no_other() {
     sandbox.cluster("a").unwrap().all_brokers_down().unwrap();
     let stuck: Vec<_> = (0..60).map(|n| send(&zms, ["dead-1", "dead-2", "dead-3"][n % 3], 90_000)).collect();
     until("its senders wait", || zms.status().sends.waiting > 40).await;
-    for _ in 0..500 {
+    for _ in 0..300 {
         let receipt = within("a receipt", zms.send("lively", Message::new(vec![7; 1_000]))).await.unwrap();
         assert_eq!(receipt.cluster.as_str(), "b");
     }
