@@ -100,7 +100,7 @@ impl Producer {
     /// message refused calls back before it returns.
     pub(crate) fn try_send_with(&self, message: Message, callback: impl FnOnce(SendResult) + Send + 'static) {
         let reply = Reply::Callback(Box::new(callback));
-        match self.topic.try_admit(cost(&message)) {
+        match self.topic.account.try_take(cost(&message)) {
             Ok(room) => self.submit(message, room, reply),
             Err(no_room) => {
                 let refusal = self.refusal(no_room, message, Instant::now());
