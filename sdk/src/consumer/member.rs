@@ -21,7 +21,7 @@ use super::{
     lanes::{Item, Lanes},
     pace::{Streak, Timer},
 };
-use crate::engine::port::{ConsumerClient, EngineError, FailureKind, Record, Records, Start};
+use crate::engine::port::{ConsumerClient, EngineError, FailureKind, Records, Start};
 
 /// How long a poll waits when there is nothing to wait for but messages.
 const IDLE_POLL: Duration = Duration::from_millis(100);
@@ -162,7 +162,8 @@ impl Member {
         if self.records.is_empty() {
             return;
         }
-        let sizes = self.records.iter().flat_map(Records::iter).map(|record| record.size());
+        let sizes =
+            self.records.iter().flat_map(|records| (0..records.len()).map(|index| records.size(index)));
         self.typical = sizes.max().unwrap_or(1).max(1);
         let now = self.holdings.books.now_ms();
         let mut slots = self.holdings.slots();
@@ -362,12 +363,11 @@ fn book(assignment: &Assignment, records: &mut Records, now: u64) -> Booked {
     let mut booked = Booked::default();
     let (mut kept, mut backwards) = (0, None);
     let mut book = assignment.book();
-    records.retain(|record: Record<'_>| {
+    records.retain(|offset, bytes| {
         if backwards.is_some() {
             return true;
         }
-        let bytes = record.size();
-        match book.tracker.deliver(record.offset, bytes, now) {
+        match book.tracker.deliver(offset, bytes, now) {
             Delivered::Accepted => {
                 kept += 1;
                 booked.bytes += bytes;
