@@ -93,8 +93,8 @@ impl World {
     }
 
     async fn end(self) -> Result {
-        self.service.close(Duration::from_secs(10)).await?;
-        self.outside.close(Duration::from_secs(10)).await?;
+        self.service.close(LIMIT).await?;
+        self.outside.close(LIMIT).await?;
         Ok(())
     }
 }

@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let zms =
         Zms::builder().zookeeper(connect).instance("remote-member").without_snapshot().connect().await?;
     let subscription =
-        zms.subscribe(&group).workers(4).property("session.timeout.ms", "6000").handle(handle).await?;
+        zms.subscribe(&group).workers(4).property("session.timeout.ms", "10000").handle(handle).await?;
     subscription.ready().await?;
     tell("ready");
     std::future::pending::<()>().await;

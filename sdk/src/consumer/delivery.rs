@@ -52,6 +52,10 @@ impl Parcel {
         self.0.records.offset(index)
     }
 
+    pub(super) fn key(&self, index: usize) -> Option<&[u8]> {
+        self.0.records.key(index)
+    }
+
     /// One of its messages as its handler sees it.
     pub(super) fn delivery(&self, index: usize, attempt: u32) -> Delivery {
         Delivery { parcel: self.clone(), index, attempt }

@@ -137,7 +137,7 @@ pub enum OpenError {
 pub enum FailureKind {
     /// No broker answered in time.
     Unreachable,
-    /// The message is larger than the client's or the topic's limit.
+    /// The message is larger than the client's or the topic's limit, or the text of a commit than the broker's.
     TooLarge,
     /// The topic (or partition) does not exist on this cluster.
     UnknownTopic,
@@ -365,6 +365,18 @@ pub trait ConsumerClient: ConsumerControl + Send {
     /// # Errors
     /// [`EngineError`] for whatever the client reports; all but [`FailureKind::Fatal`] pass, keep polling.
     fn poll(&mut self, limit: Duration, max: usize, into: &mut Vec<Records>) -> Result<(), EngineError>;
+
+    /// As [`commit`](ConsumerControl::commit), but does not wait for the answer, which [`poll_commit`] gives. One that
+    /// is still on its way is given up: it may take effect, and nobody learns of it.
+    ///
+    /// [`poll_commit`]: Self::poll_commit
+    ///
+    /// # Errors
+    /// [`EngineError`] when the client does not take it.
+    fn begin_commit(&mut self, positions: &[Position]) -> Result<(), EngineError>;
+
+    /// The answer to the last [`begin_commit`](Self::begin_commit), once; `None` while there is none. Never waits.
+    fn poll_commit(&mut self) -> Option<Result<(), EngineError>>;
 
     /// Blocking: leaves the group ([`AssignmentListener::revoked`] is called for what is held) and closes.
     fn close(self: Box<Self>);

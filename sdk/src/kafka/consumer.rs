@@ -35,8 +35,9 @@ use crate::engine::port::{
 
 /// A subscribed consumer.
 pub(super) struct KafkaConsumer {
-    // Before the client that it belongs to: none of its queues may outlive it.
+    // Before the client that they belong to: none of its queues may outlive it.
     events: WatchedQueue<Doorbell>,
+    commit: Option<native::Commit>,
     native: Native,
     topic: String,
     /// The partition that the last records came from.
@@ -61,7 +62,7 @@ impl KafkaConsumer {
         let events = WatchedQueue::of_events(native.client(), bell)
             .ok_or_else(|| settings.unusable("the client has no group"))?;
         native.subscribe(&[&topic]).map_err(|error| settings.refused(&error))?;
-        Ok(Self { events, native: Native(Some(native)), topic, last: -1, pending: None })
+        Ok(Self { events, commit: None, native: Native(Some(native)), topic, last: -1, pending: None })
     }
 
     /// Serves the client's events, rebalances among them; whether there was none.
@@ -144,9 +145,21 @@ impl ConsumerClient for KafkaConsumer {
         }
     }
 
+    fn begin_commit(&mut self, positions: &[Position]) -> Result<(), EngineError> {
+        self.commit = None;
+        self.commit = Some(self.control().begin_commit(positions)?);
+        Ok(())
+    }
+
+    fn poll_commit(&mut self) -> Option<Result<(), EngineError>> {
+        let answer = self.commit.as_ref()?.answer(Duration::ZERO)?;
+        self.commit = None;
+        Some(self.control().ended(answer))
+    }
+
     fn close(self: Box<Self>) {
-        let Self { events, mut native, .. } = *self;
-        drop(events);
+        let Self { events, commit, mut native, .. } = *self;
+        drop((events, commit));
         native.context().intake.clear();
         drop(native.0.take());
     }

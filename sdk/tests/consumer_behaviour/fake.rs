@@ -42,7 +42,7 @@ impl Engine for FakeEngine {
     ) -> Result<Box<dyn ConsumerClient>, OpenError> {
         let cluster = Arc::clone(&self.clusters.lock().unwrap()[spec.cluster.name.as_str()]);
         let member = cluster.join(spec)?;
-        Ok(Box::new(FakeClient { control: FakeControl { cluster, member }, listener }))
+        Ok(Box::new(FakeClient { control: FakeControl { cluster, member }, listener, answer: None }))
     }
 
     fn open_admin(&self, cluster: &ClusterSpec) -> Result<Arc<dyn ClusterAdmin>, OpenError> {
@@ -106,9 +106,16 @@ pub(crate) struct FakeCluster {
 }
 
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fault that a test can order")]
 pub(crate) struct State {
     logs: Vec<Log>,
     pub(crate) committed: BTreeMap<i32, i64>,
+    /// What was committed beside the positions.
+    pub(crate) texts: BTreeMap<i32, String>,
+    /// Commits with a longer text are refused.
+    pub(crate) longest_text: Option<usize>,
+    /// Commits between polls are not answered.
+    pub(crate) mute: bool,
     /// All commits that were taken, in order.
     pub(crate) commits: Vec<(i32, i64)>,
     pub(crate) members: Vec<Member>,
@@ -271,6 +278,21 @@ impl State {
         }
     }
 
+    fn commit(&mut self, positions: &[Position]) -> Result<(), EngineError> {
+        if let Some(error) = self.commit_errors.pop_front() {
+            return Err(error);
+        }
+        if positions.iter().any(|p| self.longest_text.is_some_and(|longest| p.metadata.len() > longest)) {
+            return Err(failure(FailureKind::TooLarge));
+        }
+        for position in positions {
+            self.committed.insert(position.partition, position.offset);
+            self.texts.insert(position.partition, position.metadata.clone());
+            self.commits.push((position.partition, position.offset));
+        }
+        Ok(())
+    }
+
     fn fetch(&mut self, member: usize, max: usize, into: &mut Vec<Records>) {
         let Self { members, logs, .. } = self;
         let member = &mut members[member];
@@ -331,23 +353,15 @@ impl ConsumerControl for FakeControl {
     }
 
     fn commit(&self, positions: &[Position]) -> Result<(), EngineError> {
-        self.answer(|state| {
-            if let Some(error) = state.commit_errors.pop_front() {
-                return Err(error);
-            }
-            for position in positions {
-                state.committed.insert(position.partition, position.offset);
-                state.commits.push((position.partition, position.offset));
-            }
-            Ok(())
-        })
+        self.answer(|state| state.commit(positions))
     }
 
     fn committed(&self, partitions: &[i32], _: Duration) -> Result<Vec<Position>, EngineError> {
         self.answer(|state| {
             let known = partitions.iter().filter_map(|p| Some((*p, *state.committed.get(p)?)));
+            let text = |partition| state.texts.get(&partition).cloned().unwrap_or_default();
             Ok(known
-                .map(|(partition, offset)| Position { partition, offset, metadata: String::new() })
+                .map(|(partition, offset)| Position { partition, offset, metadata: text(partition) })
                 .collect())
         })
     }
@@ -369,6 +383,8 @@ impl ConsumerControl for FakeControl {
 struct FakeClient {
     control: FakeControl,
     listener: Arc<dyn AssignmentListener>,
+    /// To the commit between polls, from that moment on.
+    answer: Option<(Instant, Result<(), EngineError>)>,
 }
 
 impl FakeClient {
@@ -470,6 +486,20 @@ impl ConsumerClient for FakeClient {
             state.fetch(self.control.member, max, into);
         }
         Ok(())
+    }
+
+    fn begin_commit(&mut self, positions: &[Position]) -> Result<(), EngineError> {
+        let mut state = self.control.cluster.state();
+        self.answer = match (state.mute, state.down) {
+            (true, _) => None,
+            (_, true) => Some((Instant::now() + state.slow, Err(failure(FailureKind::Unreachable)))),
+            _ => Some((Instant::now(), state.commit(positions))),
+        };
+        Ok(())
+    }
+
+    fn poll_commit(&mut self) -> Option<Result<(), EngineError>> {
+        self.answer.take_if(|(at, _)| Instant::now() >= *at).map(|(_, answer)| answer)
     }
 
     fn close(self: Box<Self>) {

@@ -221,6 +221,14 @@ impl Member {
         Self::join_with(cluster, to, listener, &FAST_GROUP_PROPERTIES)
     }
 
+    /// A member that is not taken for dead for want of a processor; alone in its group, or else it waits long for the
+    /// others.
+    fn join_steady(cluster: &MockCluster, to: &str, listener: Arc<Listener>) -> Self {
+        let mut properties = FAST_GROUP_PROPERTIES.to_vec();
+        properties.push(("session.timeout.ms", "30000"));
+        Self::join_with(cluster, to, listener, &properties)
+    }
+
     fn join_with(
         cluster: &MockCluster,
         to: &str,
