@@ -79,8 +79,8 @@ impl Subscriber {
 
     /// Messages that may be in memory, queued or being handled, divided evenly among the partitions held. A partition
     /// that has used its share is not taken from until half of it is free again. What the client library fetches
-    /// ahead for each partition is apart (`queued.max.messages.kbytes`, 4 MiB here, `queued.min.messages`, 40,000, and one
-    /// fetch over either). Default 50,000.
+    /// ahead for each partition is apart (`queued.max.messages.kbytes`, 4 MiB here, `queued.min.messages`, 10,000, and one
+    /// fetch over either); a partition that is not taken from for two seconds gives it up. Default 50,000.
     #[must_use]
     pub fn max_buffered_messages(mut self, messages: usize) -> Self {
         self.options.buffer.messages = messages;

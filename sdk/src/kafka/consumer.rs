@@ -91,6 +91,12 @@ impl KafkaConsumer {
         cause.map_or(told, |(code, words)| fatal(code, &words))
     }
 
+    /// Messages fetched ahead of a partition.
+    #[cfg(test)]
+    pub(super) fn fetched_ahead(&self, partition: i32) -> usize {
+        self.native.context().intake.fetched_ahead(partition)
+    }
+
     fn control(&self) -> Control<'_> {
         Control::new(&self.native, &self.topic)
     }
@@ -137,6 +143,7 @@ impl ConsumerClient for KafkaConsumer {
             return Err(error);
         }
         let deadline = deadline(limit);
+        self.control().park();
         loop {
             // What comes with a rebalance may be from before it, so that it is left for the next call.
             if !self.serve(into)? {
@@ -219,7 +226,7 @@ impl Drop for Native {
 pub(super) struct Membership {
     topic: String,
     listener: Arc<dyn AssignmentListener>,
-    log: ClientLog,
+    pub(super) log: ClientLog,
     pub(super) intake: Intake,
     /// Since the last poll.
     rebalanced: AtomicBool,
@@ -266,10 +273,13 @@ impl Membership {
 
     /// Asks the listener where partitions start that are about to be assigned, and notes it in their list.
     fn begin(&self, consumer: &BaseConsumer<Self>, list: &mut TopicPartitionList, partitions: &[i32]) {
-        self.intake.add(consumer.client(), &self.topic, partitions);
         let control = Control::new(consumer, &self.topic);
+        control.release(partitions);
+        self.intake.add(consumer.client(), &self.topic, partitions);
         let starts = self.asked(|| self.listener.assigned(&control, partitions));
-        for (partition, start) in starts.unwrap_or_default() {
+        let starts = starts.unwrap_or_default();
+        self.intake.begin(&starts);
+        for (partition, start) in starts {
             if let Err(error) = list.set_partition_offset(&self.topic, partition, offset_of(start)) {
                 let text = format!("start {start:?} of {}/{partition} not taken: {error}", self.topic);
                 self.log.note("start", &text);
@@ -288,6 +298,7 @@ impl Membership {
         if !partitions.is_empty() {
             self.asked(|| self.listener.revoked(&control, partitions, lost));
         }
+        control.release(partitions);
         let unassigned = match consumer.rebalance_protocol() {
             RebalanceProtocol::Cooperative => consumer.incremental_unassign(taken),
             RebalanceProtocol::Eager | RebalanceProtocol::None => consumer.unassign(),
