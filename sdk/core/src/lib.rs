@@ -8,6 +8,7 @@ pub mod admission;
 pub mod backoff;
 pub mod flow;
 pub mod gate;
+pub mod gradient;
 pub mod hold;
 pub mod lane;
 pub mod meta;
