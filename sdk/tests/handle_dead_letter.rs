@@ -109,7 +109,7 @@ async fn a_poisoned_message_lands_in_the_groups_dead_letter_topic_and_the_partit
 
     until("the partition goes on", || counts(&billing).handled >= 4).await;
     until("both letters are there", || letters.lock().unwrap().len() >= 2).await;
-    let letters = letters.lock().unwrap();
+    let letters = letters.lock().unwrap().clone();
     let (_, payload, headers) = letters.iter().find(|letter| letter.0.as_deref() == Some("o-7")).unwrap();
     assert_eq!(payload.as_deref(), Some("bad"));
     let original = [("poison", "arsenic"), ("trace", "1"), ("note", "null"), ("trace", "2")];

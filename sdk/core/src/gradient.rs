@@ -336,8 +336,8 @@ mod tests {
             let samples = 32.max(2 * gradient.limit());
             for n in 1..=samples {
                 let takes = if window == count && n == samples { last } else { Duration::from_millis(1) };
-                let ended = began + SHORTEST.max(takes);
-                gradient.sample(Sample { began: ended - takes, ended, in_flight: gradient.limit() });
+                let began = began + SHORTEST;
+                gradient.sample(Sample { began, ended: began + takes, in_flight: gradient.limit() });
             }
         }
     }
