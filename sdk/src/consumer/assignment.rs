@@ -1,12 +1,14 @@
-//! One assignment of one partition, as the poll thread and the lanes share it.
+//! One assignment of one partition, as the poll thread and the workers share it.
 
 use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use tokio::sync::watch;
-use zms_core::tracker::{Completed, Tracker};
+use zms_core::{
+    gate::TopicGate,
+    tracker::{Completed, Epoch, Tracker},
+};
 
 use super::{delivery::Origin, stats::Gauge};
 
@@ -15,12 +17,15 @@ use super::{delivery::Origin, stats::Gauge};
 pub(super) struct Assignment {
     pub(super) origin: Arc<Origin>,
     pub(super) partition: i32,
+    pub(super) epoch: Epoch,
     pub(super) gauge: Arc<Gauge>,
-    // A plain lock: held for a few instructions by the poll thread once per batch and by a lane once per message.
+    // A plain lock: held for a few instructions by the poll thread once per batch and by a worker once per message.
     book: Mutex<Book>,
-    /// Signalled when the assignment stops, and from then on by each run that ends.
+    /// Counts the runs, and holds new ones back for good once the assignment is stopped. A run enters the gate before it
+    /// calls a handler, so that whoever stops the assignment and then sees no run knows that none will begin.
+    runs: TopicGate,
+    /// Signalled from the stop on by each run that ends.
     changed: Condvar,
-    stopped: watch::Sender<bool>,
 }
 
 pub(super) struct Book {
@@ -42,13 +47,16 @@ pub struct Trouble {
 
 impl Assignment {
     pub(super) fn new(origin: Arc<Origin>, partition: i32, gauge: Arc<Gauge>, tracker: Tracker) -> Self {
+        let runs = TopicGate::held();
+        runs.open();
         Self {
             origin,
             partition,
+            epoch: tracker.epoch(),
             gauge,
             book: Mutex::new(Book { tracker, trouble: None }),
+            runs,
             changed: Condvar::new(),
-            stopped: watch::Sender::new(false),
         }
     }
 
@@ -57,26 +65,29 @@ impl Assignment {
     }
 
     /// Starts a run, unless the assignment is stopped.
-    pub(super) fn begin(&self) -> Option<Run<'_>> {
-        let begun = self.book().tracker.begin();
-        begun.then(|| Run { assignment: self, ended: false })
+    pub(super) fn begin(self: &Arc<Self>) -> Option<Run> {
+        self.runs.enter().then(|| Run(Arc::clone(self)))
+    }
+
+    /// Runs that have begun and not ended.
+    pub(super) fn running(&self) -> usize {
+        self.runs.in_flight()
     }
 
     pub(super) fn note_trouble(&self, trouble: Trouble) {
         self.book().trouble = Some(trouble);
     }
 
-    /// Queued work is skipped from now on, retries stop waiting, running handlers go on.
+    /// Queued work is skipped from now on, running handlers go on.
     pub(super) fn stop(&self) {
         self.book().tracker.stop();
-        self.stopped.send_replace(true);
-        self.changed.notify_all();
+        self.runs.hold();
     }
 
     /// Waits until no handler runs; whether that came true before `deadline`. Only after [`stop`](Self::stop).
     pub(super) fn drained_by(&self, deadline: Instant) -> bool {
         let mut book = self.book();
-        while book.tracker.running() > 0 {
+        while self.running() > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
@@ -87,68 +98,45 @@ impl Assignment {
     }
 
     pub(super) fn is_stopped(&self) -> bool {
-        self.book().tracker.is_stopped()
+        self.runs.is_held()
     }
 
-    /// Blocks a worker thread for `delay`, or until the assignment stops.
-    pub(super) fn pause_blocking(&self, delay: Duration) {
-        let until = Instant::now() + delay;
+    fn complete(&self, offset: i64) -> Completed {
         let mut book = self.book();
-        while !book.tracker.is_stopped() {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            book = self.changed.wait_timeout(book, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-
-    /// Waits for `delay`, or until the assignment stops.
-    pub(super) async fn pause(&self, delay: Duration) {
-        let mut stopped = self.stopped.subscribe();
-        tokio::select! {
-            () = tokio::time::sleep(delay) => {}
-            _ = stopped.wait_for(|stopped| *stopped) => {}
-        }
-    }
-
-    fn end(&self, offset: Option<i64>) -> Completed {
-        let mut book = self.book();
-        let completed = if let Some(offset) = offset {
-            book.tracker.complete(offset)
-        } else {
-            book.tracker.abandon();
-            Completed::Unknown
-        };
-        if book.trouble.as_ref().is_some_and(|t| Some(t.offset) == offset) {
+        if book.trouble.as_ref().is_some_and(|trouble| trouble.offset == offset) {
             book.trouble = None;
         }
-        if book.tracker.is_stopped() {
-            drop(book);
+        book.tracker.complete(offset)
+    }
+
+    fn end_run(&self) {
+        if self.runs.leave() {
+            // Whoever waits looks at the count under this lock; without it the signal could come between the look and
+            // the wait.
+            drop(self.book());
             self.changed.notify_all();
         }
-        completed
     }
 }
 
-/// A run of a handler. Dropped without [`complete`](Self::complete), it ends without an outcome, also when its task is
-/// cancelled.
-pub(super) struct Run<'a> {
-    assignment: &'a Assignment,
-    ended: bool,
-}
+/// Some messages of one assignment being handled, one after the other or in one call. While it lives they count as
+/// running; dropped, those not completed end without an outcome, also when their task is cancelled.
+pub(super) struct Run(Arc<Assignment>);
 
-impl Run<'_> {
-    pub(super) fn complete(mut self, offset: i64) -> Completed {
-        self.ended = true;
-        self.assignment.end(Some(offset))
+impl Run {
+    /// A message is done.
+    pub(super) fn complete(&self, offset: i64) -> Completed {
+        self.0.complete(offset)
+    }
+
+    /// Whether nothing more may begin in this run.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.0.is_stopped()
     }
 }
 
-impl Drop for Run<'_> {
+impl Drop for Run {
     fn drop(&mut self) {
-        if !self.ended {
-            self.assignment.end(None);
-        }
+        self.0.end_run();
     }
 }

@@ -9,17 +9,20 @@ use tokio::sync::watch;
 use zms_core::{
     name::{ClusterName, GroupName, TopicName},
     route::GroupRoute,
+    tracker::Tracker,
 };
 
 use super::{
     holdings::{Books, Holdings, Slot},
     inspect::{Inspection, OldestView, PartitionView, State},
+    pool::Crew,
     stop::Stop,
 };
 
 pub(super) struct Context {
     pub(super) group: GroupName,
     pub(super) books: Arc<Books>,
+    pub(super) crew: Crew,
     pub(super) stop: Stop,
     pub(super) phase: watch::Sender<Phase>,
     view: Mutex<View>,
@@ -46,10 +49,11 @@ pub(super) struct View {
 }
 
 impl Context {
-    pub(super) fn new(books: Arc<Books>, route: &GroupRoute) -> Self {
+    pub(super) fn new(books: Arc<Books>, crew: Crew, route: &GroupRoute) -> Self {
         Self {
             group: route.group.clone(),
             books,
+            crew,
             stop: Stop::default(),
             phase: watch::Sender::new(Phase::Opening),
             view: Mutex::new(View {
@@ -84,7 +88,7 @@ impl Context {
         let now = self.books.now_ms();
         let holdings = view.holdings.as_ref();
         let partitions = holdings
-            .map(|h| h.slots().iter().map(|(partition, slot)| view_of(*partition, slot, now)).collect());
+            .map(|h| h.slots().iter().map(|(partition, slot)| self.view_of(*partition, slot, now)).collect());
         let load = self.books.gauge.load();
         let state = match phase {
             Phase::Closed(_) => State::Closed,
@@ -106,23 +110,35 @@ impl Context {
             partitions: partitions.unwrap_or_default(),
         }
     }
-}
 
-fn view_of(partition: i32, slot: &Slot, now: u64) -> PartitionView {
-    let book = slot.assignment.as_ref().map(|assignment| assignment.book());
-    let tracker = book.as_ref().map(|book| &book.tracker);
-    let load = tracker.map(zms_core::tracker::Tracker::load).unwrap_or_default();
-    PartitionView {
-        partition,
-        position: tracker.map(zms_core::tracker::Tracker::position),
-        committed: tracker.and_then(zms_core::tracker::Tracker::committed),
-        queued_messages: load.messages,
-        queued_bytes: load.bytes,
-        paused: slot.paused,
-        oldest: tracker.and_then(zms_core::tracker::Tracker::oldest).map(|oldest| OldestView {
-            offset: oldest.offset,
-            age: Duration::from_millis(now.saturating_sub(oldest.delivered_at)),
-        }),
-        trouble: book.as_ref().and_then(|book| book.trouble.clone()),
+    fn view_of(&self, partition: i32, slot: &Slot, now: u64) -> PartitionView {
+        let book = slot.assignment.as_ref().map(|assignment| assignment.book());
+        let tracker = book.as_ref().map(|book| &book.tracker);
+        let trouble = book.as_ref().and_then(|book| book.trouble.clone());
+        let load = tracker.map(Tracker::load).unwrap_or_default();
+        let oldest = tracker.and_then(|tracker| Some((tracker.epoch(), tracker.oldest()?)));
+        let oldest = oldest.map(|(epoch, oldest)| {
+            let running = self.crew.running(epoch.0, oldest.offset);
+            let waiting = trouble.as_ref().filter(|trouble| trouble.offset == oldest.offset);
+            OldestView {
+                offset: oldest.offset,
+                age: Duration::from_millis(now.saturating_sub(oldest.delivered_at)),
+                attempt: running
+                    .map(|(_, running)| running.attempt)
+                    .or(waiting.map(|trouble| trouble.attempts)),
+                key_hash: running.and_then(|(_, running)| running.key_hash),
+                worker: running.map(|(worker, _)| worker),
+            }
+        });
+        PartitionView {
+            partition,
+            position: tracker.map(Tracker::position),
+            committed: tracker.and_then(Tracker::committed),
+            queued_messages: tracker.map_or(0, Tracker::span),
+            queued_bytes: load.bytes,
+            paused: slot.paused,
+            oldest,
+            trouble,
+        }
     }
 }

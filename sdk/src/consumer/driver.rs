@@ -1,7 +1,6 @@
 //! The poll thread: keeps a member on the cluster that the route names.
 
 use std::{
-    num::NonZeroUsize,
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -15,13 +14,12 @@ use super::{
     closing::{Closers, SUCCESSION},
     context::{Context, Phase},
     itinerary::{Itinerary, Relation},
-    lanes::Lanes,
     member::{Member, Wish},
     observer::Observer,
     opening::Away,
     options::Options,
+    pool::{Plan, Pool},
     switch::{Departure, Leave},
-    worker::Runner,
 };
 use crate::engine::port::{Engine, EngineError};
 
@@ -38,8 +36,7 @@ pub(super) struct Driver {
     context: Arc<Context>,
     engine: Arc<dyn Engine>,
     options: Options,
-    workers: NonZeroUsize,
-    runner: Box<dyn Runner>,
+    plan: Plan,
     route: watch::Receiver<Arc<GroupRoute>>,
     latest: Arc<GroupRoute>,
     itinerary: Itinerary,
@@ -66,13 +63,12 @@ impl Driver {
     pub(super) fn new(
         context: Arc<Context>,
         engine: Arc<dyn Engine>,
-        (options, workers): (Options, NonZeroUsize),
-        runner: Box<dyn Runner>,
+        (options, plan): (Options, Plan),
         mut route: watch::Receiver<Arc<GroupRoute>>,
     ) -> Self {
         let latest = Arc::clone(&route.borrow_and_update());
         let (itinerary, closers) = (Itinerary::default(), Closers::default());
-        Self { context, engine, options, workers, runner, route, latest, itinerary, closers, fatalities: 0 }
+        Self { context, engine, options, plan, route, latest, itinerary, closers, fatalities: 0 }
     }
 
     /// Runs until the order to stop, and leaves the group; how many handlers still run.
@@ -153,8 +149,8 @@ impl Driver {
                 self.itinerary.clear();
                 self.context.books.stats.rebuilds.one();
                 let moved = joined.member.moved;
-                let lanes = self.leave(joined.member, Instant::now() + SUCCESSION);
-                Station::Away(Away { resumes: true, lanes: Some(lanes), ..Away::towards(route, moved) })
+                let pool = self.leave(joined.member, Instant::now() + SUCCESSION);
+                Station::Away(Away { resumes: true, pool: Some(pool), ..Away::towards(route, moved) })
             }
             Relation::Rebound => {
                 info!(%group, from = %member.route.topic, to = %route.topic, "the group is bound to another topic");
@@ -170,23 +166,21 @@ impl Driver {
             self.context.stop.wait(LOOK);
             return Station::Away(away);
         }
-        let lanes = match away.lanes.take() {
-            Some(lanes) => Ok(lanes),
-            None => {
-                Lanes::start(&*self.runner, self.workers).map_err(|e| format!("no thread for a worker: {e}"))
-            }
+        let pool = match away.pool.take() {
+            Some(pool) => Ok(pool),
+            None => self.context.crew.start(&self.plan).map_err(|e| format!("no thread for a worker: {e}")),
         };
-        let opened = lanes.and_then(|lanes| match away.open(&*self.engine, &self.options, &self.context) {
-            Ok((client, holdings)) => Ok((client, holdings, lanes)),
+        let opened = pool.and_then(|pool| match away.open(&*self.engine, &self.options, &self.context) {
+            Ok((client, holdings)) => Ok((client, holdings, pool)),
             Err(reason) => {
-                away.lanes = Some(lanes);
+                away.pool = Some(pool);
                 Err(reason)
             }
         });
         match opened {
-            Ok((client, holdings, lanes)) => {
+            Ok((client, holdings, pool)) => {
                 let limits = self.options.limits();
-                let member = Member::new((away.target, away.moved), client, holdings, lanes, limits);
+                let member = Member::new((away.target, away.moved), client, holdings, pool, limits);
                 let now = Instant::now();
                 self.context.enter(Phase::Joining);
                 Station::Joined(Box::new(Joined {
@@ -254,9 +248,9 @@ impl Driver {
         away.put_off();
         self.fatalities = away.failures;
         // Its positions are those last committed: a client that has failed cannot commit.
-        let (client, lanes) = member.into_parts();
+        let (client, pool) = member.into_parts();
         self.closers.close(client, Instant::now() + SUCCESSION);
-        Station::Away(Away { resumes: true, lanes: Some(lanes), ..away })
+        Station::Away(Away { resumes: true, pool: Some(pool), ..away })
     }
 
     fn may_leave(&self, joined: &mut Joined) -> Option<Leave> {
@@ -304,12 +298,12 @@ impl Driver {
     }
 
     /// Ends a membership in good order; waits for the client's end at most until `patience` ends.
-    fn leave(&mut self, mut member: Member, patience: Instant) -> Lanes {
+    fn leave(&mut self, mut member: Member, patience: Instant) -> Pool {
         self.wind_up(&mut member);
         member.last_commit();
-        let (client, lanes) = member.into_parts();
+        let (client, pool) = member.into_parts();
         self.closers.close(client, patience);
-        lanes
+        pool
     }
 
     fn wind_up(&self, member: &mut Member) {
@@ -332,9 +326,9 @@ impl Driver {
             let mut member = joined.member;
             left = member.wind_up(|| stop.deadline().map_or(fallback, |deadline| deadline.handlers));
             member.last_commit();
-            let (client, lanes) = member.into_parts();
+            let (client, pool) = member.into_parts();
             self.closers.close(client, end());
-            lanes.abort();
+            pool.abort();
         }
         if !self.closers.finish(end()) {
             warn!(group = %self.context.group, "clients are still closing; they go on in the background");

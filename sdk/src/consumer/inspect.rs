@@ -38,7 +38,8 @@ pub struct Inspection {
     pub topic: TopicName,
     /// The present failure of opening or polling, in words; `None` when all is well.
     pub failure: Option<String>,
-    /// Messages in memory: queued, running or waiting for a retry.
+    /// Messages in memory: queued, running, waiting for a retry, or done and held by neighbours that are not: memory is
+    /// freed some 64 messages at a time.
     pub buffered_messages: usize,
     /// Their bytes.
     pub buffered_bytes: usize,
@@ -78,6 +79,13 @@ pub struct OldestView {
     pub offset: i64,
     /// How long ago it was fetched.
     pub age: Duration,
+    /// Which attempt at it runs, or failed last; `None` when there was none.
+    pub attempt: Option<u32>,
+    /// Where messages are ordered by key: the hash of its partition and key, while it runs. The same in one subscription
+    /// on one cluster for the same key, another one in each process.
+    pub key_hash: Option<u64>,
+    /// The worker that handles it, counted from 0; `None` while it waits.
+    pub worker: Option<usize>,
 }
 
 /// Why a partition is not fetched.
@@ -94,4 +102,7 @@ pub enum PauseReason {
     BufferFull,
     /// The partition has used its share of the buffer.
     ShareFull,
+    /// Too many messages were taken up behind one that is not finished, most of them done: see
+    /// [`PartitionView::oldest`].
+    FarAhead,
 }

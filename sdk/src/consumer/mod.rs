@@ -1,18 +1,21 @@
 //! Handling by group name.
 //!
 //! A [`Subscription`] is a member of its consumer group on the cluster that the group's route names. One thread polls
-//! that cluster and never waits for a handler; each message goes to the worker `partition % workers`, which handles
-//! the messages of a partition one by one in order. A position is committed only when every message delivered before
-//! it is done, dead-lettered (and that acknowledged) or skipped by policy, so that each message is handled at least once.
+//! that cluster and never waits for a handler; workers call the handler. [`Ordering`] says which messages are handled one
+//! by one in order: those of a partition, those of a key, or none. A position is committed only when every message
+//! delivered before it is done, dead-lettered (and that acknowledged) or skipped by policy, so that each message is
+//! handled at least once.
 //!
 //! When the route names another cluster, the member handles what is left on the old one and then begins on the new
 //! one at its first message that the group has not handled, never handling both at a time.
 
 mod answer;
 mod assignment;
+mod batch;
 mod burial;
 mod closing;
 mod commit;
+mod conduct;
 mod context;
 mod dead_letter;
 mod delivery;
@@ -22,7 +25,6 @@ mod error;
 mod holdings;
 mod inspect;
 mod itinerary;
-mod lanes;
 mod logs;
 mod member;
 mod observer;
@@ -31,6 +33,7 @@ mod options;
 mod outcome;
 mod overrides;
 mod pace;
+mod pool;
 mod retry;
 mod start;
 mod stats;
@@ -39,10 +42,10 @@ mod subscriber;
 mod subscription;
 mod switch;
 mod throttle;
-mod worker;
 
 pub use answer::{UnknownAnswer, ZmsAnswer};
 pub use assignment::Trouble;
+pub use batch::{Batch, IntoOutcomes, Outcomes};
 pub use dead_letter::{Buried, BuryError, DeadLetters, Letter};
 pub use delivery::Delivery;
 pub(crate) use enrolment::{Ending, Enrolment, Membership, Pending};
@@ -50,6 +53,7 @@ pub use error::{NotReady, ShutdownError, SubscribeError};
 pub use inspect::{Inspection, OldestView, PartitionView, PauseReason, State};
 pub use outcome::{IntoOutcome, Outcome};
 pub use overrides::check_overrides;
+pub use pool::{Ordering, ResizeError};
 pub use retry::{Exhausted, RetryPolicy};
 pub use stats::Counts;
 pub use subscriber::Subscriber;

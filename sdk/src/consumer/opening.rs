@@ -9,8 +9,8 @@ use std::{
 use zms_core::{backoff::Backoff, route::GroupRoute};
 
 use super::{
-    context::Context, delivery::Origin, holdings::Holdings, lanes::Lanes, options::Options,
-    overrides::properties, start::Rule,
+    context::Context, delivery::Origin, holdings::Holdings, options::Options, overrides::properties,
+    pool::Pool, start::Rule,
 };
 use crate::engine::port::{ConsumerClient, ConsumerSpec, Engine};
 
@@ -24,8 +24,8 @@ pub(super) struct Away {
     pub(super) moved: bool,
     /// A client was open on this very cluster before, and has not finished there.
     pub(super) resumes: bool,
-    /// Lanes of this topic on this cluster.
-    pub(super) lanes: Option<Lanes>,
+    /// The workers for this topic on this cluster.
+    pub(super) pool: Option<Pool>,
     pub(super) since: Instant,
     pub(super) failures: u32,
     pub(super) not_before: Instant,
@@ -35,7 +35,7 @@ impl Away {
     /// Begins on a cluster.
     pub(super) fn towards(target: Arc<GroupRoute>, moved: bool) -> Self {
         let now = Instant::now();
-        Self { target, moved, resumes: false, lanes: None, since: now, failures: 0, not_before: now }
+        Self { target, moved, resumes: false, pool: None, since: now, failures: 0, not_before: now }
     }
 
     /// Another target, at once.

@@ -10,6 +10,8 @@ macro_rules! counters {
         #[derive(Debug, Default)]
         pub(super) struct Stats {
             $(pub(super) $name: Counter,)*
+            /// A part of those handled.
+            pub(super) handled_by: ByWorker,
         }
 
         /// Counts since the subscription began.
@@ -21,7 +23,9 @@ macro_rules! counters {
 
         impl Stats {
             pub(super) fn snapshot(&self) -> Counts {
-                Counts { $($name: self.$name.value(),)* }
+                let mut counts = Counts { $($name: self.$name.value(),)* };
+                counts.handled += self.handled_by.value();
+                counts
             }
         }
     };
@@ -48,6 +52,8 @@ counters! {
     late_completions,
     /// Messages dropped unhandled because their assignment ended; they are delivered again to the next owner.
     dropped,
+    /// Messages not handled again: the commit that a partition began from named them as done.
+    already_done,
     /// Commits that the broker took.
     commits,
     /// Commits that failed; the newest positions are committed again later.
@@ -89,6 +95,25 @@ impl Counter {
 
     pub(super) fn value(&self) -> u64 {
         self.0.load(Relaxed)
+    }
+}
+
+/// A number that many workers count at once, each for itself: one memory cell for all would be what they wait for.
+#[derive(Debug, Default)]
+pub(super) struct ByWorker([Padded; 16]);
+
+/// Alone on its cache line, and on the one that is fetched with it.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Padded(Counter);
+
+impl ByWorker {
+    pub(super) fn one(&self, worker: usize) {
+        self.0[worker % self.0.len()].0.one();
+    }
+
+    fn value(&self) -> u64 {
+        self.0.iter().map(|part| part.0.value()).sum()
     }
 }
 

@@ -1,20 +1,28 @@
 //! What is said before a subscription begins.
 
-use std::{future::Future, sync::Arc, sync::atomic::AtomicU64, thread, time::Duration, time::Instant};
+use std::{
+    future::Future,
+    num::NonZeroUsize,
+    sync::{Arc, atomic::AtomicU64},
+    thread,
+    time::{Duration, Instant},
+};
 
 use tokio::sync::watch;
 use zms_core::{name::GroupName, route::GroupRoute};
 
 use super::{
-    DeadLetters, Delivery, IntoOutcome, RetryPolicy, SubscribeError, Subscription,
+    Batch, DeadLetters, Delivery, IntoOutcome, IntoOutcomes, Ordering, RetryPolicy, SubscribeError,
+    Subscription,
     burial::Burials,
+    conduct::Conduct,
     context::Context,
     driver::{ClosedAtLast, Driver},
     enrolment::{Ending, Enrolment, Pending},
     holdings::Books,
     options::Options,
+    pool::{Batches, Crew, Each, Plan, Portion, Runner, Tasks, Threads},
     stats::{Gauge, Stats},
-    worker::{Conduct, Runner, Tasks, Threads},
 };
 use crate::engine::port::Engine;
 
@@ -38,12 +46,18 @@ impl Subscriber {
         Self { pending, options: Options::default() }
     }
 
-    /// Number of workers, and so of messages handled at a time. A partition belongs to worker `partition % workers`,
-    /// which handles its messages one by one in order; more workers than partitions are of no use. Default: the
-    /// number of processors.
+    /// Number of workers, and so of handlers that run at a time. Default: the number of processors. It can be changed
+    /// later: [`Subscription::resize`].
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.options.workers = workers;
+        self
+    }
+
+    /// Which messages are handled one at a time and in order. Default [`Ordering::Partition`].
+    #[must_use]
+    pub fn ordering(mut self, ordering: Ordering) -> Self {
+        self.options.ordering = ordering;
         self
     }
 
@@ -77,6 +91,16 @@ impl Subscriber {
     #[must_use]
     pub fn max_buffered_bytes(mut self, bytes: usize) -> Self {
         self.options.buffer.bytes = bytes;
+        self
+    }
+
+    /// How many messages of a partition may be taken up behind one that is not finished, done ones included, before the
+    /// partition waits for it. What is done there is noted with each commit, so that a crash does not repeat it; the
+    /// note has room for about 23,000 offsets in any mixture. Never more than ten times the partition's share of
+    /// [`max_buffered_messages`](Self::max_buffered_messages); may be exceeded by one fetch. Default 20,000.
+    #[must_use]
+    pub fn max_ahead(mut self, messages: usize) -> Self {
+        self.options.ahead = messages;
         self
     }
 
@@ -143,11 +167,9 @@ impl Subscriber {
         O: IntoOutcome + 'static,
     {
         let enrolment = self.pending.resolve().await?;
-        let runtime = tokio::runtime::Handle::try_current()
-            .map_err(|_| SubscribeError::NoRuntime { group: enrolment.group.clone() })?;
-        begin(enrolment, self.options, |conduct, _| {
-            Box::new(Tasks { runtime, handler: Arc::new(handler), conduct })
-        })
+        let runtime = runtime_of(&enrolment)?;
+        let runner = Tasks { runtime, handler: Arc::new(Each(handler)) };
+        begin(enrolment, self.options, Portion::One, Arc::new(runner))
     }
 
     /// Begins, with a handler that blocks; each worker is a thread. Otherwise as [`handle`](Self::handle).
@@ -160,16 +182,74 @@ impl Subscriber {
         O: IntoOutcome + 'static,
     {
         let enrolment = self.pending.resolve().await?;
-        begin(enrolment, self.options, |conduct, name| {
-            Box::new(Threads { name, handler: Arc::new(handler), conduct })
-        })
+        let runner = Threads { name: thread_name(&enrolment), handler: Arc::new(Each(handler)) };
+        begin(enrolment, self.options, Portion::One, Arc::new(runner))
     }
+
+    /// Begins, with a handler that is a future and takes up to `max` messages at once: those of one partition that are
+    /// there, never waiting for more. With [`Ordering::Partition`] they follow one another; with [`Ordering::Key`] they are
+    /// of one key and follow one another; without an order, messages of other batches may lie between.
+    ///
+    /// Messages whose outcome is done are done, whatever becomes of the others. Those that failed are handled again, in
+    /// order and without the others, as one batch after the longest of their delays; what comes behind them in the order
+    /// waits. Otherwise as [`handle`](Self::handle).
+    ///
+    /// # Errors
+    /// As [`handle`](Self::handle), and when `max` is 0.
+    pub async fn handle_batch<H, F, O>(self, max: usize, handler: H) -> Result<Subscription, SubscribeError>
+    where
+        H: Fn(Batch) -> F + Send + Sync + 'static,
+        F: Future<Output = O> + Send + 'static,
+        O: IntoOutcomes + 'static,
+    {
+        let enrolment = self.pending.resolve().await?;
+        let portion = portion_of(&enrolment, max)?;
+        let runtime = runtime_of(&enrolment)?;
+        let runner = Tasks { runtime, handler: Arc::new(Batches(handler)) };
+        begin(enrolment, self.options, portion, Arc::new(runner))
+    }
+
+    /// As [`handle_batch`](Self::handle_batch), with a handler that blocks; each worker is a thread.
+    ///
+    /// # Errors
+    /// As [`handle_batch`](Self::handle_batch).
+    pub async fn handle_batch_blocking<H, O>(
+        self,
+        max: usize,
+        handler: H,
+    ) -> Result<Subscription, SubscribeError>
+    where
+        H: Fn(Batch) -> O + Send + Sync + 'static,
+        O: IntoOutcomes + 'static,
+    {
+        let enrolment = self.pending.resolve().await?;
+        let portion = portion_of(&enrolment, max)?;
+        let runner = Threads { name: thread_name(&enrolment), handler: Arc::new(Batches(handler)) };
+        begin(enrolment, self.options, portion, Arc::new(runner))
+    }
+}
+
+fn runtime_of(enrolment: &Enrolment) -> Result<tokio::runtime::Handle, SubscribeError> {
+    tokio::runtime::Handle::try_current()
+        .map_err(|_| SubscribeError::NoRuntime { group: enrolment.group.clone() })
+}
+
+fn thread_name(enrolment: &Enrolment) -> String {
+    format!("zms-{}", enrolment.group)
+}
+
+fn portion_of(enrolment: &Enrolment, max: usize) -> Result<Portion, SubscribeError> {
+    NonZeroUsize::new(max).map(Portion::UpTo).ok_or_else(|| SubscribeError::Option {
+        group: enrolment.group.clone(),
+        reason: "a batch of at most 0 messages; at least 1 is needed".to_owned(),
+    })
 }
 
 fn begin(
     enrolment: Enrolment,
     options: Options,
-    runner: impl FnOnce(Arc<Conduct>, String) -> Box<dyn Runner>,
+    portion: Portion,
+    runner: Arc<dyn Runner>,
 ) -> Result<Subscription, SubscribeError> {
     let Enrolment { group, engine, route, dead_letters, membership } = enrolment;
     let workers =
@@ -185,7 +265,7 @@ fn begin(
         return Err(SubscribeError::Option { group, reason: format!("dead letters: {reason}") });
     }
     let conduct = Arc::new(Conduct::new(options.retry.clone(), burials, Arc::clone(&stats)));
-    let runner = runner(conduct, format!("zms-{group}"));
+    let plan = Plan { ordering: options.ordering, portion, runner, conduct };
     let books = Books {
         stats,
         gauge: Arc::new(Gauge::default()),
@@ -193,10 +273,10 @@ fn begin(
         drain_limit: options.drain_limit,
         began: Instant::now(),
     };
-    let context = Arc::new(Context::new(Arc::new(books), &first));
+    let context = Arc::new(Context::new(Arc::new(books), Crew::new(workers), &first));
     membership.began(Ending(Arc::clone(&context)));
     let drop_limit = options.drain_limit * 2;
-    let driver = Driver::new(Arc::clone(&context), engine, (options, workers), runner, route);
+    let driver = Driver::new(Arc::clone(&context), engine, (options, plan), route);
     let last = ClosedAtLast::of(&context);
     thread::Builder::new()
         .name(format!("zms-{group}-poll"))

@@ -1,9 +1,9 @@
 //! The handle of a running subscription.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use super::{
-    Inspection, NotReady, ShutdownError,
+    Inspection, NotReady, ResizeError, ShutdownError,
     context::{Context, Phase},
     enrolment::Ending,
     stop::Deadline,
@@ -52,6 +52,24 @@ impl Subscription {
     /// [`ShutdownError`] when handlers or the broker did not end in time.
     pub async fn shutdown(&self, deadline: Duration) -> Result<(), ShutdownError> {
         Ending(Arc::clone(&self.context)).end(deadline).await
+    }
+
+    /// Changes the number of workers at once, while messages flow. The order of messages holds. Workers that are too many
+    /// end after their present message; with [`Ordering::Partition`](super::Ordering::Partition) a partition moves to its
+    /// new worker when its old one has ended that message or some 64 of them. Nothing waits here, but for the starting of
+    /// threads. The number stands until the subscription ends, also across clusters.
+    ///
+    /// # Errors
+    /// [`ResizeError`]; the number is what it was.
+    pub fn resize(&self, workers: usize) -> Result<(), ResizeError> {
+        let group = || self.context.group.clone();
+        let Some(workers) = NonZeroUsize::new(workers) else {
+            return Err(ResizeError::None { group: group() });
+        };
+        if matches!(*self.context.phase.borrow(), Phase::Closed(_)) {
+            return Err(ResizeError::Closed { group: group() });
+        }
+        self.context.crew.resize(workers).map_err(|source| ResizeError::Thread { group: group(), source })
     }
 
     /// What it is doing now. Cheap enough to ask every second; takes short locks only.
