@@ -70,9 +70,8 @@ type Arrived = (Option<String>, Option<String>, Vec<(String, String)>);
 
 fn arrived(delivery: &Delivery) -> Arrived {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let headers =
-        delivery.headers().iter().map(|h| (h.name.clone(), text(h.value.as_deref().unwrap_or(b"null"))));
-    (delivery.key().map(|key| text(key)), delivery.payload().map(|payload| text(payload)), headers.collect())
+    let headers = delivery.headers().iter().map(|h| (h.name.to_owned(), text(h.value.unwrap_or(b"null"))));
+    (delivery.key().map(text), delivery.payload().map(text), headers.collect())
 }
 
 /// Reads a topic by a group of its own.

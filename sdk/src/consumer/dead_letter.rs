@@ -56,28 +56,19 @@ impl Letter {
     pub(super) fn new(topic: TopicName, delivery: &Delivery, error: &str) -> Self {
         let (mut headers, times) = foreign_headers(delivery);
         headers.extend(own_headers(delivery, error, times.saturating_add(1)));
-        // Copies, so that nothing of the parcel is kept while the letter is on its way.
-        let message = Message {
-            key: delivery.key().map(|key| Bytes::copy_from_slice(key)),
-            payload: delivery.payload().map(|payload| Bytes::copy_from_slice(payload)),
-            headers,
-            ..Message::default()
-        };
-        Self { topic, message }
+        let (key, payload) = (delivery.key_bytes(), delivery.payload_bytes());
+        Self { topic, message: Message { key, payload, headers, ..Message::default() } }
     }
 }
 
 /// The headers that are not a letter's, and how often the message was buried before.
 fn foreign_headers(delivery: &Delivery) -> (Vec<Header>, u64) {
     let (mut kept, mut times) = (Vec::new(), 0);
-    for Header { name, value } in delivery.headers() {
-        match name.strip_prefix(PREFIX) {
-            Some("times") => times = value.as_deref().map_or(0, number),
+    for header in delivery.headers() {
+        match header.name.strip_prefix(PREFIX) {
+            Some("times") => times = header.value.map_or(0, number),
             Some(_) => {}
-            None => {
-                let value = value.as_deref().map(Bytes::copy_from_slice);
-                kept.push(Header { name: name.clone(), value });
-            }
+            None => kept.push(header.into()),
         }
     }
     (kept, times)
@@ -114,12 +105,15 @@ fn bounded(text: &str) -> &str {
 mod tests {
     use std::sync::Arc;
 
-    use zms_core::name::{ClusterName, GroupName};
+    use zms_core::{
+        flow::Load,
+        name::{ClusterName, GroupName},
+    };
 
     use super::*;
     use crate::{
         consumer::delivery::{Origin, Parcel},
-        engine::port::Record,
+        engine::port::RecordsBuilder,
     };
 
     fn delivery(message: Message) -> Delivery {
@@ -128,15 +122,12 @@ mod tests {
             cluster: ClusterName::new("a").unwrap(),
             topic: TopicName::new("orders").unwrap(),
         };
-        let record = Record {
-            partition: 3,
-            offset: 42,
-            key: message.key,
-            payload: message.payload,
-            headers: message.headers,
-            timestamp_ms: message.timestamp_ms,
-        };
-        Parcel::new(Arc::new(origin), vec![record]).delivery(0, 5)
+        let mut records = RecordsBuilder::with_capacity(3, Load::default());
+        records.push(42, message.timestamp_ms, message.key.as_deref(), message.payload.as_deref());
+        for header in &message.headers {
+            records.header(&header.name, header.value.as_deref());
+        }
+        Parcel::new(Arc::new(origin), records.build()).delivery(0, 5)
     }
 
     fn letter(message: Message, error: &str) -> Message {
