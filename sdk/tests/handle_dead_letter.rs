@@ -14,7 +14,7 @@ use zms_sdk::{
     testing::Sandbox,
 };
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 const QUICK: RetryPolicy = RetryPolicy::new()
     .attempts(2)
     .backoff(Duration::from_millis(2), Duration::from_millis(50))
