@@ -276,6 +276,10 @@ pub trait ProducerClient: Send + Sync + fmt::Debug {
     /// Records handed over and not yet reported.
     fn outstanding(&self) -> usize;
 
+    /// Blocking: has what waits for its batch to fill sent without further waiting, until nothing is outstanding or the
+    /// limit has passed. Does nothing where records do not wait.
+    fn hurry(&self, _limit: Duration) {}
+
     /// The failure after which this client cannot work any more, if there was one.
     fn fatal(&self) -> Option<EngineError>;
 

@@ -7,6 +7,7 @@ mod handle;
 mod status;
 mod subscriptions;
 mod topics;
+mod ways;
 
 pub use builder::ZmsBuilder;
 pub use error::{CloseError, ConnectError};
