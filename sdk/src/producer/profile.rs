@@ -264,8 +264,14 @@ const RESERVED: &[(&str, &str)] = &[
     ("plugin.library.paths", "it loads code"),
     ("queue.buffering.max.kbytes", "the send buffer is the only limit; set `buffer`"),
     ("queue.buffering.max.messages", "the send buffer is the only limit; set `buffer`"),
-    ("transactional.id", "transactions do not span clusters"),
+    ("transaction.timeout.ms", TRANSACTIONS),
+    ("transactional.id", TRANSACTIONS),
 ];
+
+/// Beside what it says: a topic that is moved counts as read when its log was read to the end, and the markers of
+/// transactions would make that unreadable.
+const TRANSACTIONS: &str =
+    "transactions do not span clusters, and closing a topic that moves would block their markers";
 
 /// librdkafka knows some properties by two names; one of them is used here.
 fn canonical(name: &str) -> &str {
@@ -371,6 +377,35 @@ mod tests {
         assert!(matches!(settle(&[("deliveryTimeout", "0s")]), Err(ProducerConfigError::Invalid { .. })));
         let reserved = Wish::default().set("metadata.broker.list", "x:1").unwrap_err();
         assert!(matches!(reserved, ProducerConfigError::Reserved { .. }));
+    }
+
+    #[test]
+    fn producers_are_idempotent_unless_they_are_custom_and_nothing_weakens_that_unnoticed() {
+        for profile in ["durable", "throughput", "latency"] {
+            let settings = settle(&[("profile", profile)]).unwrap();
+            assert_eq!(property(&settings, "enable.idempotence"), Some("true"), "{profile}");
+            assert_eq!(property(&settings, "acks"), Some("all"), "{profile}");
+        }
+        assert_eq!(property(&settle(&[("profile", "custom")]).unwrap(), "enable.idempotence"), None);
+        for (name, value) in [("acks", "1"), ("max.in.flight", "6")] {
+            let mut wish = Wish::default();
+            wish.set(name, value).unwrap();
+            assert!(wish.settle(&BTreeMap::new(), SHARE).is_err(), "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn transactions_cannot_be_had_from_the_registry_either() {
+        let mut named = Vec::new();
+        let found = overrides(&[("transactional.id", "t"), ("transaction.timeout.ms", "1000")]);
+        let wish = Wish::default().with_overrides(&found, |name| named.push(name.to_owned())).unwrap();
+        assert_eq!(named, ["transaction.timeout.ms", "transactional.id"]);
+        let settings = wish.settle(&BTreeMap::new(), SHARE).unwrap();
+        assert_eq!(property(&settings, "transactional.id"), None);
+        for scope in [Scope::Cluster, Scope::Producer] {
+            let refused = check(scope, "transactional.id").unwrap_err();
+            assert!(refused.reason.contains("no part of the SDK"), "{refused}");
+        }
     }
 
     #[test]
