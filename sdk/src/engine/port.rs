@@ -460,6 +460,18 @@ pub trait ClusterAdmin: Send + Sync + fmt::Debug {
         limit: Duration,
     ) -> Result<std::collections::BTreeMap<String, String>, EngineError>;
 
+    /// Settings of each broker as they are in force, by its id; those that do not answer are left out, and all of a
+    /// kind of cluster that does not tell.
+    ///
+    /// # Errors
+    /// [`EngineError`] when none answers, or none may be asked.
+    fn broker_settings(
+        &self,
+        _limit: Duration,
+    ) -> Result<Vec<(i32, std::collections::BTreeMap<String, String>)>, EngineError> {
+        Ok(Vec::new())
+    }
+
     /// The log of each partition, up to the high watermark.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ pub use error::{Returned, SendError, SendOutcome};
 pub use handle::Producer;
 pub use options::{ProducerConfig, ProducerOptions};
 pub(crate) use producers::Producers;
-pub use profile::{ProducerConfigError, Profile, check_overrides};
+pub use profile::{Limits, ProducerConfigError, Profile, check_overrides, limits};
 pub use sending::Sending;
 pub use stats::{ClusterUse, PoolStats, ProducerStats};
 pub use zms_core::pool::Cause as FullCause;

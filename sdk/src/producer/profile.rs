@@ -242,6 +242,36 @@ pub fn check_overrides(
     wish.settle(&cluster, usize::MAX).map(|_| ())
 }
 
+/// How large what a topic's producers send may be, by its registry entry and that of its cluster, in a service with
+/// default options.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// `message.max.bytes`: the largest message.
+    pub message: u64,
+    /// `batch.size`: the largest batch of several messages, in bytes.
+    pub batch: u64,
+    /// `compression.type`.
+    pub compression: String,
+}
+
+/// The [`Limits`] that a topic's registry entry comes to, over the properties of its cluster.
+///
+/// # Errors
+/// [`ProducerConfigError`] as [`check_overrides`].
+pub fn limits(
+    overrides: &BTreeMap<String, String>,
+    cluster: &BTreeMap<String, String>,
+) -> Result<Limits, ProducerConfigError> {
+    check_overrides(overrides, cluster)?;
+    let (cluster, _) = screen(Scope::Cluster, cluster);
+    let settings = Wish::default().with_overrides(overrides, |_| ())?.settle(&cluster, usize::MAX)?;
+    let properties: BTreeMap<String, String> = cluster.into_iter().chain(settings.properties).collect();
+    let Numbers { batch, max_message: message, .. } = Numbers::read(|name| properties.get(name))?;
+    let compression = properties.get("compression.type").map_or_else(|| "none".to_owned(), Clone::clone);
+    Ok(Limits { message, batch, compression })
+}
+
 enum Kind {
     Text,
     Duration,
@@ -477,6 +507,19 @@ mod tests {
             let created: Result<rdkafka::producer::BaseProducer, _> = config.create();
             assert_eq!(created.is_ok(), works, "{name}={value}: {:?}", created.err());
         }
+    }
+
+    #[test]
+    fn limits_are_those_of_the_entries() {
+        let none = BTreeMap::new();
+        let Limits { message, batch, compression } = limits(&none, &none).unwrap();
+        assert_eq!((message, batch, compression.as_str()), (1_000_000, 1_000_000, "none"));
+        let cluster = overrides(&[("message.max.bytes", "400000")]);
+        let topic = overrides(&[("profile", "throughput"), ("batchSize", "100000")]);
+        let Limits { message, batch, compression } = limits(&topic, &cluster).unwrap();
+        assert_eq!((message, batch, compression.as_str()), (400_000, 100_000, "lz4"));
+        assert_eq!(limits(&none, &cluster).unwrap().batch, 400_000);
+        assert!(limits(&overrides(&[("batchSize", "500000")]), &cluster).is_err());
     }
 
     #[test]
