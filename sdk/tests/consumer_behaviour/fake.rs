@@ -186,6 +186,19 @@ impl FakeCluster {
         self.changed.notify_all();
     }
 
+    /// Appends a message for each key, whose payload is its offset.
+    pub(crate) fn fill_keys<K: Into<Bytes>>(&self, partition: i32, keys: impl IntoIterator<Item = K>) {
+        let mut state = self.state();
+        let log = &mut state.logs[usize::try_from(partition).unwrap()];
+        for key in keys {
+            let record = record(partition, log.high, log.high.to_string());
+            log.records.push(Record { key: Some(key.into()), ..record });
+            log.high += 1;
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
     /// Deletes what is below `low`, or all and starts again at `low`.
     pub(crate) fn truncate(&self, partition: i32, low: i64) {
         let mut state = self.state();

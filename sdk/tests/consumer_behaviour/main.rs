@@ -1,12 +1,16 @@
 //! Subscriptions against a scripted engine: rebalances, failures and moves in a known order.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod batch;
 mod dead_letter;
 mod fake;
 mod flow;
 mod lifecycle;
 mod offsets;
+mod ordering;
 mod rebalance;
+mod resize;
 mod retry;
 mod rig;
+mod storm;
 mod switch;

@@ -10,6 +10,8 @@ mod settling;
 mod shared;
 mod slab;
 mod strands;
+#[cfg(test)]
+mod tests;
 mod turn;
 mod worker;
 
