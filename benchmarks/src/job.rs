@@ -1,5 +1,7 @@
 //! One measurement, as the frame hands it to the process that carries it out.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::Failure;
@@ -23,6 +25,8 @@ pub(crate) struct Job {
     pub(crate) messages: u64,
     /// Whether the cluster is librdkafka's mock.
     pub(crate) mock: bool,
+    /// How long one partition is stuck, in the work that is about that.
+    pub(crate) stuck: Duration,
 }
 
 impl Job {
@@ -36,6 +40,7 @@ impl Job {
             "group": self.group,
             "messages": self.messages,
             "mock": self.mock,
+            "stuck_secs": self.stuck.as_secs(),
         })
     }
 
@@ -53,6 +58,7 @@ impl Job {
             group: text("group")?,
             messages: value["messages"].as_u64().ok_or("a job without messages")?,
             mock: value["mock"].as_bool().ok_or("a job without mock")?,
+            stuck: Duration::from_secs(value["stuck_secs"].as_u64().ok_or("a job without stuck_secs")?),
         })
     }
 }
@@ -72,6 +78,7 @@ mod tests {
             group: "g".to_owned(),
             messages: 7,
             mock: true,
+            stuck: Duration::from_secs(60),
         };
         assert_eq!(Job::from_json(&job.to_json().to_string()).unwrap(), job);
     }

@@ -1,8 +1,9 @@
 //! Side-by-side measurements against what a service would use without this SDK.
 //!
-//! Each work runs interleaved with an incumbent on the same cluster: ours, incumbent, ours, incumbent. Each measurement
-//! runs in a fresh process of its own, so that its CPU time is that of one client and nothing else.
+//! Each work runs interleaved with its incumbents on the same cluster: ours, one incumbent, the other, ours again. Each
+//! measurement runs in a fresh process of its own, so that its CPU time is that of one client and nothing else.
 
+mod allocations;
 mod child;
 mod cluster;
 mod frame;
@@ -18,12 +19,15 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::{job::Job, works::Work};
+use crate::{
+    job::Job,
+    works::{Stage, Work},
+};
 
 /// Why a benchmark could not be carried out, in words for the person who runs it.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Measures the SDK side by side with raw rdkafka, on a cluster started for it.
+/// Measures the SDK side by side with raw rdkafka and with its peers, on a cluster started for it.
 #[derive(Parser)]
 #[command(name = "bench", args_conflicts_with_subcommands = true)]
 struct Cli {
@@ -40,6 +44,9 @@ enum Command {
     /// One measurement; prints one line of JSON.
     #[command(hide = true)]
     Measure { job: String },
+    /// Sends at an even pace, for a measurement.
+    #[command(hide = true)]
+    Feed { job: String },
     /// A mock cluster that lives until its standard input ends; prints its address.
     #[command(hide = true)]
     MockCluster,
@@ -59,6 +66,9 @@ pub(crate) struct BenchArgs {
     /// Only this incumbent.
     #[arg(long)]
     incumbent: Option<String>,
+    /// Seconds for which a partition's handler is stuck, in the work about that.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=200))]
+    stuck: u64,
     /// Measures each incumbent against itself: the noise of this machine.
     #[arg(long)]
     aa: bool,
@@ -92,6 +102,13 @@ fn run(cli: Cli) -> Result<(), Failure> {
             let measure = Work::named(&job.work)?.measure(&job.side)?;
             println!("{}", measure(&job)?.to_json());
             Ok(())
+        }
+        Some(Command::Feed { job }) => {
+            let job = Job::from_json(&job)?;
+            match Work::named(&job.work)?.stage {
+                Stage::Fresh { partitions } => works::feed(&job, partitions),
+                _ => Err("only a work with a fresh topic is fed".into()),
+            }
         }
         Some(Command::MockCluster) => cluster::serve_mock(),
     }

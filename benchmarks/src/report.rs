@@ -5,11 +5,77 @@ use std::{fmt::Write, fs, time::Duration};
 use serde_json::{Value, json};
 
 use crate::{
-    BenchArgs, Failure, settings,
-    statistics::{Ratio, median},
+    BenchArgs, Failure,
+    frame::Contest,
+    settings,
+    statistics::{Range, median},
     stopwatch::Sample,
-    works::{Incumbent, Metric, OURS, Work},
+    works::{Incumbent, Metric, OURS, Stage, Standard, Work},
 };
+
+/// All that was measured.
+#[derive(Default)]
+pub(crate) struct Results {
+    pub(crate) standings: Vec<Standing>,
+    pub(crate) comparisons: Vec<Comparison>,
+}
+
+/// Runs of one side on one work, and what it should reach by itself.
+pub(crate) struct Standing {
+    pub(crate) work: &'static Work,
+    /// The side.
+    pub(crate) first: &'static str,
+    pub(crate) runs: Vec<Sample>,
+}
+
+impl Standing {
+    /// Its standards: ours alone has any.
+    fn standards(&self) -> &'static [Standard] {
+        if self.first == OURS { self.work.standards } else { &[] }
+    }
+
+    /// One line for each: the median, and whether it meets the goal.
+    pub(crate) fn lines(&self) -> Result<Vec<String>, Failure> {
+        let line = |standard: &Standard| {
+            let range = self.range(standard)?;
+            Ok(format!(
+                "work={} side={OURS} {}={:.3} spread={:.3}..{:.3} goal={} {}",
+                self.work.name,
+                standard.name,
+                range.median,
+                range.min,
+                range.max,
+                standard.goal,
+                standard.goal.verdict(range),
+            ))
+        };
+        self.standards().iter().map(line).collect()
+    }
+
+    fn range(&self, standard: &Standard) -> Result<Range, Failure> {
+        Range::of(self.runs.iter().map(standard.of)).ok_or_else(|| "nothing was measured".into())
+    }
+
+    fn to_json(&self) -> Result<Value, Failure> {
+        let figure = |standard: &Standard| {
+            let range = self.range(standard)?;
+            Ok(json!({
+                "name": standard.name,
+                "median": range.median,
+                "spread": [range.min, range.max],
+                "goal": standard.goal.to_string(),
+                "verdict": standard.goal.verdict(range),
+            }))
+        };
+        let figures: Result<Vec<Value>, Failure> = self.standards().iter().map(figure).collect();
+        Ok(json!({
+            "work": self.work.name,
+            "side": self.first,
+            "standards": figures?,
+            "runs": self.runs.iter().map(|run| run.to_json()).collect::<Vec<_>>(),
+        }))
+    }
+}
 
 /// Runs of two sides on one work, in turns.
 pub(crate) struct Comparison {
@@ -22,15 +88,15 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    fn ratio(&self) -> Result<Ratio, Failure> {
+    fn ratio(&self) -> Result<Range, Failure> {
         let metric = self.work.metric;
-        Ratio::of(self.runs.iter().map(|(first, second)| (metric.of(first), metric.of(second))))
+        Range::of_ratios(self.runs.iter().map(|(first, second)| (metric.of(first), metric.of(second))))
             .ok_or_else(|| "nothing was measured".into())
     }
 
     /// CPU time of one message, ours by the incumbent's. It swings less than rates do on a busy machine.
-    fn cpu_ratio(&self) -> Result<Ratio, Failure> {
-        Ratio::of(self.runs.iter().map(|(first, second)| (first.cpu_ns(), second.cpu_ns())))
+    fn cpu_ratio(&self) -> Result<Range, Failure> {
+        Range::of_ratios(self.runs.iter().map(|(first, second)| (first.cpu_ns(), second.cpu_ns())))
             .ok_or_else(|| "nothing was measured".into())
     }
 
@@ -46,7 +112,7 @@ impl Comparison {
         let (first, second): (Vec<Sample>, Vec<Sample>) = self.runs.iter().copied().unzip();
         Ok(format!(
             "work={work}/{name} {front}={} {front}_cpu={} incumbent={} incumbent_cpu={} \
-             cpu_ratio={:.3} ratio={:.3} spread={:.3}..{:.3} goal={} {}",
+             cpu_ratio={:.3}{cpu_goal} ratio={:.3} spread={:.3}..{:.3} goal={} {}",
             figure(self.work.metric, &first),
             nanos(middle(&first, Sample::cpu_ns)),
             figure(self.work.metric, &second),
@@ -60,7 +126,14 @@ impl Comparison {
             work = self.work.name,
             name = self.incumbent.name,
             front = if self.first == OURS { OURS } else { "again" },
+            cpu_goal = self.cpu_goal()?,
         ))
+    }
+
+    fn cpu_goal(&self) -> Result<String, Failure> {
+        let Some(goal) = self.incumbent.cpu_goal else { return Ok(String::new()) };
+        let verdict = if self.first == OURS { goal.verdict(self.cpu_ratio()?) } else { "noise" };
+        Ok(format!("(goal={goal} {verdict})"))
     }
 
     fn to_json(&self) -> Result<Value, Failure> {
@@ -77,6 +150,7 @@ impl Comparison {
             "ratio": ratio.median,
             "spread": [ratio.min, ratio.max],
             "cpu_ratio": self.cpu_ratio()?.median,
+            "cpu_goal": self.incumbent.cpu_goal.map(|goal| goal.to_string()),
             "goal": self.incumbent.goal.to_string(),
             "verdict": self.verdict()?,
             "runs": runs.collect::<Vec<_>>(),
@@ -85,12 +159,14 @@ impl Comparison {
 }
 
 /// All that was measured, with the machine that it was measured on.
-pub(crate) fn to_json(comparisons: &[Comparison], arguments: &BenchArgs) -> Result<Value, Failure> {
-    let comparisons: Result<Vec<_>, _> = comparisons.iter().map(Comparison::to_json).collect();
+pub(crate) fn to_json(results: &Results, arguments: &BenchArgs) -> Result<Value, Failure> {
+    let standings: Result<Vec<_>, _> = results.standings.iter().map(Standing::to_json).collect();
+    let comparisons: Result<Vec<_>, _> = results.comparisons.iter().map(Comparison::to_json).collect();
     Ok(json!({
         "machine": machine(),
         "cluster": cluster_in_words(arguments),
         "runs": arguments.runs,
+        "standings": standings?,
         "comparisons": comparisons?,
     }))
 }
@@ -105,19 +181,33 @@ pub(crate) fn list(works: &[Work]) -> String {
         };
         _ = writeln!(text, "{}: {}", work.name, work.what);
         _ = writeln!(text, "  {} messages, compared by {metric}", work.messages);
+        for standard in work.standards {
+            _ = writeln!(text, "  by itself: {} {}", standard.name, standard.goal);
+        }
         for incumbent in work.incumbents {
-            _ = writeln!(text, "  {} {}: {}", incumbent.name, incumbent.goal, incumbent.what);
+            let cpu = incumbent.cpu_goal.map(|goal| format!(", CPU {goal}")).unwrap_or_default();
+            _ = writeln!(text, "  {} {}{cpu}: {}", incumbent.name, incumbent.goal, incumbent.what);
         }
     }
     text
 }
 
-/// What stands above the runs of a comparison.
-pub(crate) fn heading(work: &Work, incumbent: &Incumbent, arguments: &BenchArgs) -> String {
-    let mut text = format!("\n# {} against {}: {}\n", work.name, incumbent.name, incumbent.what);
-    _ = writeln!(text, "# {}, on {}", work.what, cluster_in_words(arguments));
+/// What stands above the runs of a work.
+pub(crate) fn heading(contest: &Contest, arguments: &BenchArgs) -> String {
+    let work = contest.work;
+    let mut text = format!("\n# {}: {}", work.name, work.what);
+    if work.stage != Stage::Nowhere {
+        _ = write!(text, ", on {}", cluster_in_words(arguments));
+    }
+    text.push('\n');
+    for incumbent in &contest.incumbents {
+        _ = writeln!(text, "# against {}: {}", incumbent.name, incumbent.what);
+    }
+    for (incumbent, failure) in &contest.left_out {
+        _ = writeln!(text, "# without {}: {failure}", incumbent.name);
+    }
     for line in settings_in_words(work) {
-        _ = writeln!(text, "# both sides: {line}");
+        _ = writeln!(text, "# all sides: {line}");
     }
     text
 }
@@ -129,6 +219,15 @@ pub(crate) fn run_line(run: u32, side: &str, sample: &Sample) -> String {
         format!("run={number} side={side} rate={:.0}/s cpu={:.0}ns", sample.rate(), sample.cpu_ns());
     if let Some(latency) = sample.latency {
         _ = write!(line, " p50={} p99={}", micros(latency.p50), micros(latency.p99));
+    }
+    if sample.effort.is_some() {
+        _ = write!(line, " of_the_ideal={:.3} of_nominal={:.3}", sample.of_the_ideal(), sample.of_nominal());
+    }
+    if let Some(allocations) = sample.allocations {
+        _ = write!(line, " allocations={allocations}");
+    }
+    if sample.peak.is_some() {
+        _ = write!(line, " rss={:.0}MiB", sample.peak_mib());
     }
     line
 }
@@ -145,6 +244,11 @@ fn cluster_in_words(arguments: &BenchArgs) -> &'static str {
 fn figure(metric: Metric, samples: &[Sample]) -> String {
     let value = middle(samples, |sample| metric.of(sample));
     match metric {
+        Metric::Rate if samples.iter().all(|sample| sample.effort.is_some()) => {
+            let (ideal, nominal) =
+                (middle(samples, Sample::of_the_ideal), middle(samples, Sample::of_nominal));
+            format!("{value:.0}/s(of_the_ideal={ideal:.3},of_nominal={nominal:.3})")
+        }
         Metric::Rate => format!("{value:.0}/s"),
         Metric::Latency => {
             let p99 = middle(samples, |sample| sample.latency.map_or(f64::NAN, |l| l.p99.as_secs_f64()));

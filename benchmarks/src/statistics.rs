@@ -17,9 +17,9 @@ pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     sorted.get(rank - 1).copied().unwrap_or_default()
 }
 
-/// The ratios of neighbouring runs, ours by the incumbent's.
+/// Where the values of several runs lie.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Ratio {
+pub(crate) struct Range {
     /// Their median.
     pub(crate) median: f64,
     /// The smallest.
@@ -28,33 +28,38 @@ pub(crate) struct Ratio {
     pub(crate) max: f64,
 }
 
-impl Ratio {
-    /// `None` without a pair.
-    pub(crate) fn of(pairs: impl IntoIterator<Item = (f64, f64)>) -> Option<Self> {
-        let ratios: Vec<f64> = pairs.into_iter().map(|(ours, incumbent)| ours / incumbent).collect();
+impl Range {
+    /// `None` without a value.
+    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let values: Vec<f64> = values.into_iter().collect();
         Some(Self {
-            median: median(&ratios)?,
-            min: ratios.iter().copied().fold(f64::INFINITY, f64::min),
-            max: ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            median: median(&values)?,
+            min: values.iter().copied().fold(f64::INFINITY, f64::min),
+            max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         })
+    }
+
+    /// Of the ratios of neighbouring runs, ours by the incumbent's.
+    pub(crate) fn of_ratios(pairs: impl IntoIterator<Item = (f64, f64)>) -> Option<Self> {
+        Self::of(pairs.into_iter().map(|(ours, incumbent)| ours / incumbent))
     }
 }
 
-/// What the ratio of ours by the incumbent's should be.
+/// What a figure of ours, or its ratio by an incumbent's, should be.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Goal {
-    /// Of rates.
+    /// Where more is better.
     AtLeast(f64),
-    /// Of latencies.
+    /// Where less is better.
     AtMost(f64),
 }
 
 impl Goal {
     /// `ok` or `short`, by the median.
-    pub(crate) fn verdict(self, ratio: Ratio) -> &'static str {
+    pub(crate) fn verdict(self, range: Range) -> &'static str {
         let met = match self {
-            Self::AtLeast(goal) => ratio.median >= goal,
-            Self::AtMost(goal) => ratio.median <= goal,
+            Self::AtLeast(goal) => range.median >= goal,
+            Self::AtMost(goal) => range.median <= goal,
         };
         if met { "ok" } else { "short" }
     }
@@ -97,19 +102,26 @@ mod tests {
 
     #[test]
     fn the_ratio_pairs_neighbours_and_does_not_divide_medians() {
-        let ratio = Ratio::of([(10.0, 10.0), (30.0, 20.0), (2.0, 1.0)]).unwrap();
+        let ratio = Range::of_ratios([(10.0, 10.0), (30.0, 20.0), (2.0, 1.0)]).unwrap();
         assert!(close(ratio.median, 1.5), "{ratio:?}");
         assert!(close(ratio.min, 1.0) && close(ratio.max, 2.0), "{ratio:?}");
-        assert!(Ratio::of([]).is_none());
+        assert!(Range::of_ratios([]).is_none());
     }
 
     #[test]
     fn the_verdict_follows_the_median_not_the_luckiest_run() {
-        let ratio = Ratio { median: 0.99, min: 0.5, max: 3.0 };
+        let ratio = Range { median: 0.99, min: 0.5, max: 3.0 };
         assert_eq!(Goal::AtLeast(1.0).verdict(ratio), "short");
         assert_eq!(Goal::AtLeast(0.99).verdict(ratio), "ok");
         assert_eq!(Goal::AtMost(0.99).verdict(ratio), "ok");
         assert_eq!(Goal::AtMost(0.98).verdict(ratio), "short");
+    }
+
+    #[test]
+    fn what_was_not_measured_meets_no_goal() {
+        let nothing = Range::of([f64::NAN]).unwrap();
+        assert_eq!(Goal::AtLeast(0.0).verdict(nothing), "short");
+        assert_eq!(Goal::AtMost(0.0).verdict(nothing), "short");
     }
 
     #[test]

@@ -70,9 +70,8 @@ type Arrived = (Option<String>, Option<String>, Vec<(String, String)>);
 
 fn arrived(delivery: &Delivery) -> Arrived {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let headers =
-        delivery.headers().iter().map(|h| (h.name.clone(), text(h.value.as_deref().unwrap_or(b"null"))));
-    (delivery.key().map(|key| text(key)), delivery.payload().map(|payload| text(payload)), headers.collect())
+    let headers = delivery.headers().iter().map(|h| (h.name.to_owned(), text(h.value.unwrap_or(b"null"))));
+    (delivery.key().map(text), delivery.payload().map(text), headers.collect())
 }
 
 /// Reads a topic by a group of its own.
@@ -109,7 +108,7 @@ async fn a_poisoned_message_lands_in_the_groups_dead_letter_topic_and_the_partit
 
     until("the partition goes on", || counts(&billing).handled >= 4).await;
     until("both letters are there", || letters.lock().unwrap().len() >= 2).await;
-    let letters = letters.lock().unwrap();
+    let letters = letters.lock().unwrap().clone();
     let (_, payload, headers) = letters.iter().find(|letter| letter.0.as_deref() == Some("o-7")).unwrap();
     assert_eq!(payload.as_deref(), Some("bad"));
     let original = [("poison", "arsenic"), ("trace", "1"), ("note", "null"), ("trace", "2")];

@@ -4,26 +4,36 @@ use std::time::Duration;
 
 use rdkafka::{
     error::{KafkaError, RDKafkaErrorCode},
+    message::ToBytes,
     producer::{BaseProducer, BaseRecord, Producer},
 };
 
 use super::payload;
 use crate::{Failure, job::Job, settings};
 
-/// Sends the job's messages, evenly over the partitions. Ends when all of them are acknowledged.
-pub(crate) fn fill(job: &Job, partitions: i32) -> Result<(), Failure> {
+/// Sends the job's messages, evenly over the partitions. Ends when all of them are acknowledged. With `keys`, a key is
+/// always in the same partition.
+pub(crate) fn fill(job: &Job, partitions: i32, keys: Option<u64>) -> Result<(), Failure> {
     let producer: BaseProducer = settings::producer(job, settings::PRODUCER).create()?;
     let mut payload = payload::blank();
-    for (number, partition) in (0..job.messages).zip((0..partitions).cycle()) {
+    for number in 0..job.messages {
         payload::number(&mut payload, number);
-        send(&producer, &job.topic, partition, &payload)?;
+        let key = keys.map(|keys| payload::key_of(number, keys));
+        let partition = i32::try_from(key.unwrap_or(number) % u64::from(partitions.unsigned_abs()))?;
+        let key = key.map(|key| format!("key-{key:06}"));
+        let mut record = BaseRecord::to(&job.topic).partition(partition).payload(&payload[..]);
+        record.key = key.as_deref();
+        send(&producer, record)?;
     }
     producer.flush(Duration::from_secs(60))?;
     verify(&producer, job, partitions)
 }
 
-fn send(producer: &BaseProducer, topic: &str, partition: i32, payload: &[u8]) -> Result<(), Failure> {
-    let mut record: BaseRecord<'_, (), [u8]> = BaseRecord::to(topic).partition(partition).payload(payload);
+/// Waits while the producer's queue is full.
+pub(super) fn send<K: ToBytes + ?Sized>(
+    producer: &BaseProducer,
+    mut record: BaseRecord<'_, K, [u8]>,
+) -> Result<(), Failure> {
     while let Err((error, refused)) = producer.send(record) {
         if error != KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull) {
             return Err(error.into());

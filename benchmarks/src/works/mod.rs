@@ -1,11 +1,16 @@
 //! The works: what is measured, against whom, and with which goal.
 
+mod bookkeeping;
 mod consume;
+mod feed;
 mod fill;
+mod java;
 mod payload;
 mod produce;
 mod roundtrip;
+mod stuck;
 mod tally;
+mod waits;
 
 use std::time::Duration;
 
@@ -19,16 +24,30 @@ use crate::{
     stopwatch::Sample,
 };
 
+pub(crate) use feed::feed;
 pub(crate) use fill::fill;
 
 /// Everything that can be measured.
-pub(crate) const ALL: &[Work] = &[roundtrip::WORK, produce::WORK, consume::WORK];
+pub(crate) const ALL: &[Work] = &[
+    roundtrip::WORK,
+    produce::WORK,
+    consume::BY_PARTITION,
+    consume::BY_KEY,
+    waits::BLOCKING,
+    waits::ASYNC,
+    stuck::WORK,
+    bookkeeping::IN_ORDER,
+    bookkeeping::OUT_OF_ORDER,
+];
 
 /// The name of our side.
 pub(crate) const OURS: &str = "ours";
 
 /// Carries a job out in this process.
 pub(crate) type Measure = fn(&Job) -> Result<Sample, Failure>;
+
+/// Makes ready what a side needs.
+pub(crate) type Prepare = fn(&Preparation) -> Result<(), Failure>;
 
 /// One thing that services do.
 pub(crate) struct Work {
@@ -37,11 +56,7 @@ pub(crate) struct Work {
     pub(crate) what: &'static str,
     /// What sides are compared by.
     pub(crate) metric: Metric,
-    /// Partitions of its topic.
-    pub(crate) partitions: i32,
-    /// Whether the messages stand in the topic before it begins. All measurements share that topic; otherwise each has
-    /// a fresh one.
-    pub(crate) filled: bool,
+    pub(crate) stage: Stage,
     /// Messages of one measurement, unless the user says otherwise.
     pub(crate) messages: u64,
     /// The most that the mock cluster can carry.
@@ -51,7 +66,24 @@ pub(crate) struct Work {
     /// The SDK's producer profile with these settings.
     pub(crate) profile: &'static str,
     pub(crate) ours: Measure,
+    /// What our side should reach whatever the incumbents do.
+    pub(crate) standards: &'static [Standard],
     pub(crate) incumbents: &'static [Incumbent],
+}
+
+/// What a work needs to stand ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// No cluster: nothing is sent.
+    Nowhere,
+    /// A topic of its own for each measurement, empty.
+    Fresh { partitions: i32 },
+    /// One topic that all measurements read, filled before the first one.
+    Filled {
+        partitions: i32,
+        /// How many keys its messages have; without one, they have none.
+        keys: Option<u64>,
+    },
 }
 
 /// What a service would use without the SDK.
@@ -61,7 +93,24 @@ pub(crate) struct Incumbent {
     pub(crate) what: &'static str,
     /// What ours by its figure should be.
     pub(crate) goal: Goal,
+    /// What our CPU time per message by its own should be.
+    pub(crate) cpu_goal: Option<Goal>,
+    /// Fetches what it needs, or says why it cannot be measured here.
+    pub(crate) prepare: Option<Prepare>,
     pub(crate) measure: Measure,
+}
+
+/// What is known before the first measurement.
+pub(crate) struct Preparation {
+    /// Whether the cluster is librdkafka's mock.
+    pub(crate) mock: bool,
+}
+
+/// A figure of our side alone, and what it should be.
+pub(crate) struct Standard {
+    pub(crate) name: &'static str,
+    pub(crate) of: fn(&Sample) -> f64,
+    pub(crate) goal: Goal,
 }
 
 /// What sides are compared by.
@@ -152,6 +201,7 @@ mod tests {
     #[test]
     fn more_messages_than_the_mock_keeps_are_refused_not_lost() {
         let work = Work::named("consume").unwrap();
+        assert!(work.mock_limit < work.messages);
         assert_eq!(work.messages(None, false).unwrap(), work.messages);
         assert_eq!(work.messages(None, true).unwrap(), work.mock_limit);
         assert_eq!(work.messages(Some(3), true).unwrap(), 3);

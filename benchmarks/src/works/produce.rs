@@ -12,7 +12,7 @@ use rdkafka::{
 };
 use zms_sdk::{Producer, Receipt, SendError};
 
-use super::{Incumbent, Metric, Work, payload, tally::Tally};
+use super::{Incumbent, Metric, Stage, Work, payload, tally::Tally};
 use crate::{
     Failure,
     job::Job,
@@ -25,24 +25,28 @@ pub(super) const WORK: Work = Work {
     name: "produce",
     what: "100-byte messages without a key, from one thread, to 8 partitions, until all are acknowledged",
     metric: Metric::Rate,
-    partitions: 8,
-    filled: false,
+    stage: Stage::Fresh { partitions: 8 },
     messages: 1_000_000,
     mock_limit: u64::MAX,
     settings: &[("producer", settings::PRODUCER)],
     profile: "durable",
     ours,
+    standards: &[],
     incumbents: &[
         Incumbent {
             name: "threaded",
             what: "rdkafka ThreadedProducer with a delivery callback",
             goal: Goal::AtLeast(1.0),
+            cpu_goal: None,
+            prepare: None,
             measure: threaded,
         },
         Incumbent {
             name: "future",
             what: "rdkafka FutureProducer with 10,000 in flight",
             goal: Goal::AtLeast(1.0),
+            cpu_goal: None,
+            prepare: None,
             measure: future,
         },
     ],

@@ -11,7 +11,7 @@ use rdkafka::{
 use tokio::sync::mpsc;
 use zms_sdk::{Delivery, Message, Outcome};
 
-use super::{Incumbent, Metric, Work, payload};
+use super::{Incumbent, Metric, Stage, Work, payload};
 use crate::{
     Failure,
     job::Job,
@@ -24,17 +24,19 @@ pub(super) const WORK: Work = Work {
     name: "roundtrip",
     what: "one 100-byte message from the call to send it to the entry of its handler, one after the other",
     metric: Metric::Latency,
-    partitions: 1,
-    filled: false,
+    stage: Stage::Fresh { partitions: 1 },
     messages: 5_000,
     mock_limit: 2_000,
     settings: &[("producer", settings::PROMPT_PRODUCER), ("consumer", settings::CONSUMER)],
     profile: "latency",
     ours,
+    standards: &[],
     incumbents: &[Incumbent {
         name: "rdkafka",
         what: "rdkafka FutureProducer, and StreamConsumer in a task of its own",
         goal: Goal::AtMost(1.1),
+        cpu_goal: None,
+        prepare: None,
         measure: rdkafka,
     }],
 };

@@ -97,17 +97,31 @@ pub(crate) fn run_directory(server: &str) -> Result<PathBuf, ServiceError> {
 /// When Maven is missing or fails.
 pub fn java_class_path() -> Result<String, ServiceError> {
     static FETCHED: OnceLock<()> = OnceLock::new();
-    let lib = root().join("lib");
+    let lib = jar_directory("lib");
     if FETCHED.get().is_none() {
-        fetch(&lib)?;
+        fetch(&Path::new(env!("CARGO_MANIFEST_DIR")).join("services/pom.xml"), &lib)?;
         let _ = FETCHED.set(());
     }
     Ok(format!("{}/*", lib.display()))
 }
 
-fn fetch(lib: &Path) -> Result<(), ServiceError> {
-    let pom = Path::new(env!("CARGO_MANIFEST_DIR")).join("services/pom.xml");
-    let wanted = fs::read(&pom).attempting(format_args!("read {}", pom.display()))?;
+/// The class path of what another pom names, fetched like that of the servers and kept beside it under `name`.
+///
+/// # Errors
+/// When Maven is missing or fails.
+pub fn jars(pom: &Path, name: &str) -> Result<String, ServiceError> {
+    let lib = jar_directory(name);
+    fetch(pom, &lib)?;
+    Ok(format!("{}/*", lib.display()))
+}
+
+/// Where jars and classes are kept under `name`.
+pub fn jar_directory(name: &str) -> PathBuf {
+    root().join(name)
+}
+
+fn fetch(pom: &Path, lib: &Path) -> Result<(), ServiceError> {
+    let wanted = fs::read(pom).attempting(format_args!("read {}", pom.display()))?;
     fs::create_dir_all(root()).attempting("create target/services")?;
     let lock = File::create(root().join("fetch.lock")).attempting("create target/services/fetch.lock")?;
     rustix::fs::flock(&lock, FlockOperation::LockExclusive).attempting("lock target/services/fetch.lock")?;
@@ -118,10 +132,10 @@ fn fetch(lib: &Path) -> Result<(), ServiceError> {
         return Ok(());
     }
     if lib.exists() {
-        fs::remove_dir_all(lib).attempting("remove target/services/lib")?;
+        fs::remove_dir_all(lib).attempting(format_args!("remove {}", lib.display()))?;
     }
-    copy_dependencies(&pom, lib)?;
-    fs::write(&stamp, wanted).attempting("write target/services/lib/pom.xml")
+    copy_dependencies(pom, lib)?;
+    fs::write(&stamp, wanted).attempting(format_args!("write {}", stamp.display()))
 }
 
 fn copy_dependencies(pom: &Path, lib: &Path) -> Result<(), ServiceError> {

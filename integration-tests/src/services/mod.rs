@@ -10,7 +10,10 @@ mod shared;
 mod zookeeper;
 
 pub use error::ServiceError;
-pub use install::{Availability, availability, java_class_path, require_services, require_services_and_jdk};
+pub use install::{
+    Availability, availability, jar_directory, jars, java_class_path, require_services,
+    require_services_and_jdk,
+};
 pub use kafka::{Broker, KafkaBuilder, KafkaCluster};
 pub use shared::Shared;
 pub use zookeeper::ZooKeeperServer;

@@ -52,6 +52,8 @@ counters! {
     late_completions,
     /// Messages dropped unhandled because their assignment ended; they are delivered again to the next owner.
     dropped,
+    /// Messages not handled again: the commit that a partition began from named them as done.
+    already_done,
     /// Commits that the broker took.
     commits,
     /// Commits that failed; the newest positions are committed again later.

@@ -94,6 +94,16 @@ impl Subscriber {
         self
     }
 
+    /// How many messages of a partition may be taken up behind one that is not finished, done ones included, before the
+    /// partition waits for it. What is done there is noted with each commit, so that a crash does not repeat it; the
+    /// note has room for about 23,000 offsets in any mixture. Never more than ten times the partition's share of
+    /// [`max_buffered_messages`](Self::max_buffered_messages); may be exceeded by one fetch. Default 20,000.
+    #[must_use]
+    pub fn max_ahead(mut self, messages: usize) -> Self {
+        self.options.ahead = messages;
+        self
+    }
+
     /// Time between commits. After a crash, up to this much of what was done is handled again. Default 1 s.
     #[must_use]
     pub fn commit_interval(mut self, interval: Duration) -> Self {
