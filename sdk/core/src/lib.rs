@@ -4,7 +4,6 @@
 //! are arguments, outcomes are values. `clippy.toml` beside this crate's manifest keeps it so. The drivers in
 //! `zms-sdk` feed these machines and carry out what they answer.
 
-pub mod admission;
 pub mod backoff;
 pub mod flow;
 pub mod gate;
@@ -14,6 +13,7 @@ pub mod meta;
 pub mod migration;
 pub mod name;
 pub mod path;
+pub mod pool;
 pub mod progress;
 pub mod property;
 pub mod rate;

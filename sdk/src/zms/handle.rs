@@ -15,7 +15,7 @@ use crate::{
     consumer::{DeadLetters, Ending, Enrolment, Membership, Pending, SubscribeError, Subscriber},
     engine::port::Engine,
     message::{Message, Receipt},
-    producer::{Producer, Producers, SendError},
+    producer::{Producer, ProducerConfigError, Producers, SendError},
     registry::port::SharedRegistry,
     routing::{GroupLease, ResolveError, Router},
 };
@@ -145,6 +145,17 @@ impl Zms {
         let (zms, group) = (self.clone(), group.to_owned());
         let client_id = self.inner.instance.clone();
         Subscriber::pending(Pending::new(async move { zms.enrol(&group).await })).client_id(client_id)
+    }
+
+    /// Changes the size of the send buffer while everything runs; what it was built with is
+    /// [`ProducerOptions::buffer`](crate::producer::ProducerOptions::buffer). Made larger, it serves those who wait at
+    /// once. Made smaller, it takes effect as delivery reports come in, and senders who wait for more than they could
+    /// ever have now fail at once. Never blocks.
+    ///
+    /// # Errors
+    /// [`ProducerConfigError`] when the settings of this handle do not fit it; nothing changes then.
+    pub fn resize_buffer(&self, bytes: usize) -> Result<(), ProducerConfigError> {
+        self.inner.producers.resize_buffer(bytes)
     }
 
     /// What the handle does now.
