@@ -331,7 +331,15 @@ impl<T: Homed> Board<T> {
 
     /// Moves what is due to the work.
     fn note_time(&mut self, now: Instant, wake: &mut Vec<usize>) {
-        self.held = self.held.filter(|held| *held > now);
+        if self.held.is_some_and(|held| held <= now) {
+            self.held = None;
+            // They fell asleep over their own work.
+            for worker in 0..self.places.len() {
+                if !self.places[worker].own.is_empty() {
+                    self.rouse(worker, wake);
+                }
+            }
+        }
         while self.parked.first_key_value().is_some_and(|((due, _), _)| *due <= now) {
             if let Some((_, work)) = self.parked.pop_first() {
                 self.lay(work, wake);
@@ -595,6 +603,19 @@ mod tests {
         crew.now = until;
         assert!(crew.run(0).is_some());
         assert_eq!(crew.woken(), [1]);
+    }
+
+    #[test]
+    fn after_a_hold_all_who_have_work_of_their_own_are_woken() {
+        let mut crew = Crew::new(3);
+        let until = crew.now + SOON;
+        crew.put((0..3).map(Work::Of));
+        crew.queue.hold(&mut crew.seats[0], until, &mut crew.wake);
+        assert_eq!(crew.sleep(0), Some(until));
+        assert_eq!((crew.sleep(1), crew.sleep(2)), (None, None));
+        crew.now = until;
+        assert_eq!(crew.run(0), Some(Work::Of(0)));
+        assert_eq!(crew.woken(), [1, 2]);
     }
 
     #[test]

@@ -144,6 +144,7 @@ struct Log {
 #[derive(Debug, Clone)]
 struct Stored {
     offset: i64,
+    key: Option<String>,
     payload: String,
 }
 
@@ -192,7 +193,7 @@ impl FakeCluster {
         for _ in 0..count {
             let mut payload = log.high.to_string();
             payload.extend(std::iter::repeat_n(' ', padding));
-            log.records.push(Stored { offset: log.high, payload });
+            log.records.push(Stored { offset: log.high, key: None, payload });
             log.high += step;
         }
         drop(state);
@@ -200,12 +201,12 @@ impl FakeCluster {
     }
 
     /// Appends a message for each key, whose payload is its offset.
-    pub(crate) fn fill_keys<K: Into<Bytes>>(&self, partition: i32, keys: impl IntoIterator<Item = K>) {
+    pub(crate) fn fill_keys(&self, partition: i32, keys: impl IntoIterator<Item = String>) {
         let mut state = self.state();
         let log = &mut state.logs[usize::try_from(partition).unwrap()];
         for key in keys {
-            let record = record(partition, log.high, log.high.to_string());
-            log.records.push(Record { key: Some(key.into()), ..record });
+            let payload = log.high.to_string();
+            log.records.push(Stored { offset: log.high, key: Some(key), payload });
             log.high += 1;
         }
         drop(state);
@@ -254,11 +255,12 @@ impl FakeCluster {
 fn records<'a>(partition: i32, stored: impl IntoIterator<Item = &'a Stored>) -> Vec<Records> {
     let empty = || RecordsBuilder::with_capacity(partition, Load::default());
     let (mut full, mut filling) = (Vec::new(), empty());
-    for Stored { offset, payload } in stored {
-        if !RecordsBuilder::fits(filling.load(), payload.len()) {
+    for Stored { offset, key, payload } in stored {
+        let key = key.as_deref().map(str::as_bytes);
+        if !RecordsBuilder::fits(filling.load(), key.unwrap_or_default().len() + payload.len()) {
             full.push(std::mem::replace(&mut filling, empty()).build());
         }
-        filling.push(*offset, None, None, Some(payload.as_bytes()));
+        filling.push(*offset, None, key, Some(payload.as_bytes()));
     }
     full.push(filling.build());
     full.retain(|records| !records.is_empty());
@@ -469,7 +471,7 @@ impl ConsumerClient for FakeClient {
                 let leftovers = std::mem::take(&mut state.leftovers);
                 let leftovers: Vec<_> = leftovers
                     .into_iter()
-                    .map(|offset| Stored { offset, payload: offset.to_string() })
+                    .map(|offset| Stored { offset, key: None, payload: offset.to_string() })
                     .collect();
                 into.extend(records(0, &leftovers));
                 if state.deliver_at_assignment {

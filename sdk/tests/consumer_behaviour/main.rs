@@ -8,6 +8,7 @@ mod flow;
 mod lifecycle;
 mod offsets;
 mod ordering;
+mod pace;
 mod rebalance;
 mod resize;
 mod retry;

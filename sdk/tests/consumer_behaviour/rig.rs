@@ -106,7 +106,7 @@ impl Script {
     pub(crate) async fn call(&self, delivery: &Delivery) {
         let at = (delivery.partition(), delivery.offset());
         let cluster = delivery.cluster().to_string();
-        let key = delivery.key().map(|key| key.to_vec());
+        let key = delivery.key().map(<[u8]>::to_vec);
         {
             let mut state = self.state.lock().unwrap();
             state.begun.push((cluster.clone(), at.0, at.1));

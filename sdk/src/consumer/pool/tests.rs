@@ -5,7 +5,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use zms_core::{
     flow::Load,
     name::{ClusterName, GroupName, TopicName},
@@ -21,7 +20,7 @@ use crate::{
         delivery::{Origin, Parcel},
         stats::{Gauge, Stats},
     },
-    engine::port::Record,
+    engine::port::RecordsBuilder,
 };
 
 /// Reached only when a test fails.
@@ -49,7 +48,7 @@ impl Rig {
             ordering,
             portion: Portion::One,
             runner: Arc::new(Threads { name: "test".to_owned(), handler: Arc::new(Each(handler)) }),
-            conduct: Arc::new(Conduct::new(policy, burials, Arc::clone(&stats))),
+            conduct: Arc::new(Conduct::new(policy, burials, Governor::new(None, None), Arc::clone(&stats))),
         };
         let origin = Origin {
             group,
@@ -64,24 +63,17 @@ impl Rig {
 
     /// Gives the pool a parcel of messages with these keys.
     fn give(&mut self, keys: impl IntoIterator<Item = u64>) {
-        let mut records = Vec::new();
+        let mut records = RecordsBuilder::with_capacity(0, Load::default());
         let mut book = self.assignment.book();
         for key in keys {
-            assert_eq!(book.tracker.deliver(self.next, 1, 0), Delivered::Accepted);
-            records.push(Record {
-                partition: 0,
-                offset: self.next,
-                key: Some(Bytes::copy_from_slice(&key.to_be_bytes())),
-                payload: None,
-                headers: Vec::new(),
-                timestamp_ms: None,
-            });
+            assert_eq!(book.tracker.deliver(self.next, 8, 0), Delivered::Accepted);
+            records.push(self.next, None, Some(&key.to_be_bytes()), None);
             self.next += 1;
         }
         drop(book);
-        let load = Load { messages: records.len(), bytes: records.len() };
+        let load = records.load();
         self.gauge.take(load);
-        let parcel = Parcel::new(Arc::clone(&self.assignment.origin), records);
+        let parcel = Parcel::new(Arc::clone(&self.assignment.origin), records.build());
         self.pool.add(Item { assignment: Arc::clone(&self.assignment), parcel, load });
     }
 
