@@ -457,7 +457,7 @@ mod tests {
     impl Crew {
         fn new(workers: usize) -> Self {
             let queue = RunQueue::default();
-            let seats = queue.resize(NonZeroUsize::new(workers).unwrap(), &mut Vec::new());
+            let seats = queue.resize(NonZeroUsize::MIN.saturating_add(workers - 1), &mut Vec::new());
             #[expect(clippy::disallowed_methods, reason = "any moment to count from")]
             let now = Instant::now();
             Self { queue, seats, wake: Vec::new(), now }
@@ -490,7 +490,7 @@ mod tests {
         }
 
         fn resize(&mut self, workers: usize) {
-            let seats = self.queue.resize(NonZeroUsize::new(workers).unwrap(), &mut self.wake);
+            let seats = self.queue.resize(NonZeroUsize::MIN.saturating_add(workers - 1), &mut self.wake);
             for seat in seats {
                 let index = seat.index();
                 if index < self.seats.len() {
@@ -638,12 +638,12 @@ mod tests {
         crew.put([Work::Of(1), Work::Of(1)]);
         assert!(crew.run(1).is_some());
         crew.resize(1);
-        let seats = crew.queue.resize(NonZeroUsize::new(2).unwrap(), &mut crew.wake);
+        let seats = crew.queue.resize(NonZeroUsize::MIN.saturating_add(1), &mut crew.wake);
         assert!(seats.is_empty(), "the second worker runs on");
         assert!(crew.run(1).is_some());
         crew.resize(1);
         assert!(matches!(crew.next(1), Next::End));
-        let seats = crew.queue.resize(NonZeroUsize::new(2).unwrap(), &mut crew.wake);
+        let seats = crew.queue.resize(NonZeroUsize::MIN.saturating_add(1), &mut crew.wake);
         assert_eq!(seats.iter().map(Seat::index).collect::<Vec<_>>(), [1]);
     }
 
@@ -747,7 +747,7 @@ mod loom {
                 runs: AtomicUsize::new(puts.iter().sum()),
             });
             let mut wake = Vec::new();
-            let seats = crew.queue.resize(NonZeroUsize::new(workers).unwrap(), &mut wake);
+            let seats = crew.queue.resize(NonZeroUsize::MIN.saturating_add(workers - 1), &mut wake);
             let threads: Vec<_> = seats
                 .into_iter()
                 .map(|seat| {

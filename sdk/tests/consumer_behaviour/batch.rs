@@ -32,7 +32,10 @@ async fn batches_are_of_one_partition_in_order_and_bounded() {
         let sub = if blocking {
             now(rig.subscriber().handle_batch_blocking(100, handler)).unwrap()
         } else {
-            let handler = move |batch| std::future::ready(handler(batch));
+            let handler = move |batch| {
+                handler(batch);
+                std::future::ready(())
+            };
             now(rig.subscriber().handle_batch(100, handler)).unwrap()
         };
         until("all is done", || (0..2).all(|p| cluster.committed(p) == Some(500))).await;
@@ -80,9 +83,9 @@ async fn what_failed_is_handled_again_in_order_without_the_rest_and_is_not_overt
     // Odd offsets fail at first.
     let handler = move |batch: Batch| {
         note(&seen, &batch);
-        let outcome = |delivery: &Delivery| match delivery.offset() % 2 == 1 && delivery.attempt() == 1 {
-            true => Outcome::Retry,
-            false => Outcome::Done,
+        let outcome = |delivery: &Delivery| {
+            let fails = delivery.offset() % 2 == 1 && delivery.attempt() == 1;
+            if fails { Outcome::Retry } else { Outcome::Done }
         };
         batch.iter().map(outcome).collect::<Vec<_>>()
     };

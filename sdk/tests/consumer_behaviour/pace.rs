@@ -35,7 +35,7 @@ async fn each_message_of_a_batch_counts() {
         cluster.fill(0, 40);
         let subscriber = rig.subscriber().ordering(ordering).rate_limit(30, 10);
         let began = Instant::now();
-        let handler = |batch: Batch| std::future::ready(assert!(batch.len() <= 10));
+        let handler = |batch: Batch| async move { assert!(batch.len() <= 10) };
         let sub = now(subscriber.handle_batch(25, handler)).unwrap();
         until("all is done", || cluster.committed(0) == Some(40)).await;
         assert!(began.elapsed() >= Duration::from_millis(990), "{:?}", began.elapsed());

@@ -26,7 +26,11 @@ async fn storm(ordering: Ordering, blocking: bool) {
         let sub = if blocking {
             now(subscriber.handle_blocking(handler)).unwrap()
         } else {
-            now(subscriber.handle(move |delivery| std::future::ready(handler(delivery)))).unwrap()
+            now(subscriber.handle(move |delivery| {
+                handler(delivery);
+                std::future::ready(())
+            }))
+            .unwrap()
         };
         // In parts, so that workers run dry and fall asleep in between.
         for part in 1..=10 {
