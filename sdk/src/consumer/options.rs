@@ -10,7 +10,7 @@ use std::{
 
 use zms_core::{flow::Load, rate::Rate};
 
-use super::{DeadLetters, Ordering, RetryPolicy, member::Limits, switch::DepartureLimits};
+use super::{DeadLetters, Ordering, RetryPolicy, member::Limits, mode::ModeOptions, switch::DepartureLimits};
 
 /// librdkafka's default of `max.poll.interval.ms`.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(300);
@@ -33,6 +33,7 @@ pub(super) struct Options {
     pub(super) commit_interval: Duration,
     pub(super) drain_limit: Duration,
     pub(super) departure: DepartureLimits,
+    pub(super) mode: ModeOptions,
     pub(super) client_id: String,
     pub(super) properties: Vec<(String, String)>,
 }
@@ -52,6 +53,7 @@ impl fmt::Debug for Options {
             .field("commit_interval", &self.commit_interval)
             .field("drain_limit", &self.drain_limit)
             .field("departure", &self.departure)
+            .field("mode", &self.mode)
             .field("client_id", &self.client_id)
             .field("properties", &names)
             .finish_non_exhaustive()
@@ -76,6 +78,7 @@ impl Default for Options {
                 stalled: Duration::from_secs(60),
                 unreachable: Duration::from_secs(10),
             },
+            mode: ModeOptions::default(),
             client_id: "zms-sdk".to_owned(),
             properties: Vec::new(),
         }

@@ -2,10 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod batch;
+mod control;
 mod dead_letter;
 mod fake;
 mod flow;
 mod lifecycle;
+mod modes;
 mod offsets;
 mod ordering;
 mod pace;
