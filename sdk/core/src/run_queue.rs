@@ -18,6 +18,7 @@ use std::sync::{
 use std::{
     collections::{BTreeMap, VecDeque},
     num::NonZeroUsize,
+    ops::RangeInclusive,
     sync::PoisonError,
     time::Instant,
 };
@@ -28,8 +29,9 @@ use ::loom::sync::{
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-/// At most so many pieces are taken at once.
-const CHUNK: usize = 32;
+/// At least and at most so many pieces are taken at once, where there are as many. Models have few pieces, and need some on
+/// benches.
+const CHUNK: RangeInclusive<usize> = if cfg!(loom) { 2..=2 } else { 1..=32 };
 
 /// Work that may belong to one worker.
 pub trait Homed {
@@ -357,9 +359,10 @@ impl<T: Homed> Board<T> {
         let mut bench = lock(&seat.bench);
         // What was put back goes behind everything else, lest the rest waits for ever.
         self.shared.extend(bench.drain(..));
-        let chunk = (self.shared.len() / (2 * self.workers.max(1))).clamp(1, CHUNK);
-        seat.left = chunk - 1;
+        let share = self.shared.len() / (2 * self.workers.max(1));
+        let chunk = share.clamp(*CHUNK.start(), *CHUNK.end());
         if let Some(first) = self.shared.pop_front() {
+            seat.left = (chunk - 1).min(self.shared.len());
             bench.extend(self.shared.drain(..seat.left));
             return Some(first);
         }
@@ -692,14 +695,27 @@ mod loom {
         }
     }
 
-    /// A queue, a bell for each worker, and how much was run.
+    /// A queue, a bell for each worker, and how much is left to run.
     struct Crew {
         queue: RunQueue<Any>,
         bells: Vec<(Mutex<bool>, Condvar)>,
         runs: AtomicUsize,
+        /// How many have begun to run, and at how many they go on.
+        inside: (Mutex<usize>, Condvar),
+        meet: usize,
     }
 
     impl Crew {
+        fn meet(&self) {
+            let (inside, changed) = &self.inside;
+            let mut inside = inside.lock().unwrap();
+            *inside += 1;
+            changed.notify_all();
+            while *inside < self.meet {
+                inside = changed.wait(inside).unwrap();
+            }
+        }
+
         fn ring(&self, wake: &mut Vec<usize>) {
             for worker in wake.drain(..) {
                 *self.bells[worker].0.lock().unwrap() = true;
@@ -723,6 +739,7 @@ mod loom {
                 self.ring(&mut wake);
                 match next {
                     Next::Run(Any) => {
+                        self.meet();
                         // The last run ends it all. Until then a worker that sleeps for ever is a deadlock, which loom
                         // reports.
                         if self.runs.fetch_sub(1, Relaxed) == 1 {
@@ -737,7 +754,8 @@ mod loom {
         }
     }
 
-    fn model(workers: usize, puts: &'static [usize]) {
+    /// Whoever runs work waits inside for `meet` others that do so too.
+    fn model(workers: usize, meet: usize, puts: &'static [usize]) {
         let mut builder = ::loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(move || {
@@ -745,6 +763,8 @@ mod loom {
                 queue: RunQueue::default(),
                 bells: (0..workers).map(|_| (Mutex::new(false), Condvar::new())).collect(),
                 runs: AtomicUsize::new(puts.iter().sum()),
+                inside: (Mutex::new(0), Condvar::new()),
+                meet,
             });
             let mut wake = Vec::new();
             let seats = crew.queue.resize(NonZeroUsize::MIN.saturating_add(workers - 1), &mut wake);
@@ -765,11 +785,16 @@ mod loom {
 
     #[test]
     fn no_wake_up_is_lost() {
-        model(2, &[1, 1]);
+        model(2, 1, &[1, 1]);
     }
 
     #[test]
-    fn a_sleeper_is_woken_although_work_comes_at_once() {
-        model(2, &[2]);
+    fn what_lies_before_a_stuck_worker_is_run_by_the_other() {
+        model(2, 2, &[2]);
+    }
+
+    #[test]
+    fn what_comes_while_a_worker_is_stuck_is_run_by_the_other() {
+        model(2, 2, &[1, 1]);
     }
 }
