@@ -144,7 +144,10 @@ impl Subscriber {
         self
     }
 
-    /// Sets a property of the client library for this subscription; it wins over the cluster's.
+    /// Sets a property of the client library for this subscription; it wins over the cluster's. One that the library does
+    /// not know, or whose value it does not take, is refused when the subscription begins
+    /// ([`SubscribeError::Option`]); one that does not fit the cluster's settings when the client is opened
+    /// ([`Subscription::ready`], [`Subscription::failures`]).
     #[must_use]
     pub fn property(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.properties.push((name.into(), value.into()));
@@ -255,6 +258,9 @@ fn begin(
     let Enrolment { group, engine, route, dead_letters, membership } = enrolment;
     let workers =
         options.check().map_err(|reason| SubscribeError::Option { group: group.clone(), reason })?;
+    engine
+        .check_consumer_properties(&options.properties)
+        .map_err(|reason| SubscribeError::Option { group: group.clone(), reason })?;
     let first = Arc::clone(&route.borrow());
     let ledgers = options.mode.check(&first).and_then(|()| options.mode.ledgers());
     let ledgers = ledgers.map_err(|reason| SubscribeError::Option { group: group.clone(), reason })?;
