@@ -9,7 +9,7 @@ pub(super) use last::ClosedAtLast;
 
 use std::{
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use tokio::sync::watch;
@@ -176,7 +176,17 @@ impl Driver {
     }
 
     fn show(&self, station: &Station) {
+        let now = Instant::now();
+        if let Station::Joined(joined) = station {
+            let Member { route, holdings, .. } = &joined.member;
+            let error = joined.member.failure();
+            // A failure of the client before lasts until this one has its place.
+            if error.is_some() || holdings.is_joined() {
+                self.context.supervision.watch(&route.cluster.name, error, now);
+            }
+        }
         let mut view = self.context.view();
+        view.seen = (now, SystemTime::now());
         view.route = self.latest.cluster.name.clone();
         let (route, holdings) = match station {
             Station::Away(away) => (&away.target, None),
@@ -186,7 +196,12 @@ impl Driver {
         view.topic = route.topic.clone();
         view.holdings = holdings.cloned();
         if let Station::Joined(joined) = station {
-            view.failure = joined.member.failure().map(ToString::to_string);
+            view.failure = joined.member.failure().map(|(error, _)| error.to_string());
+        }
+        if holdings.is_some_and(|holdings| holdings.is_joined()) {
+            (view.has_run, view.without) = (true, None);
+        } else {
+            view.without.get_or_insert_with(SystemTime::now);
         }
     }
 }

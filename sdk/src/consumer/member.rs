@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 use zms_core::{
     flow::{Load, Marks},
     route::GroupRoute,
@@ -61,6 +61,7 @@ pub(super) struct Member {
     commits: Rounds,
     questions: Timer,
     polls: Streak,
+    recovery: Timer,
     poll_limit: Duration,
     /// Whether the last poll brought records.
     fetched: bool,
@@ -87,14 +88,15 @@ impl Member {
             commits: Rounds::new(now + limits.commit_interval),
             questions: Timer::new(now),
             polls: Streak::default(),
+            recovery: Timer::new(now),
             poll_limit: IDLE_POLL,
             fetched: false,
         }
     }
 
-    /// The present failure of polling, if it is failing.
-    pub(super) fn failure(&self) -> Option<&EngineError> {
-        self.polls.error.as_ref()
+    /// What the client reports now, if it reports errors, and since when.
+    pub(super) fn failure(&self) -> Option<(&EngineError, Instant)> {
+        self.polls.present()
     }
 
     /// One turn: fetch, hand over, set what flows, commit what is due. An error means that the client is useless.
@@ -172,18 +174,52 @@ impl Member {
             }
         }
         match polled.err().or_else(|| self.holdings.take_error()) {
-            Some(error) if self.polls.begins_with(&error) => {
+            Some(error) if self.polls.take(&error, Instant::now()) => {
                 warn!(%group, %cluster, %error, "client reports an error; polling goes on");
             }
-            // A client that fails without waiting must not spin.
-            Some(_) => std::thread::sleep(FULL_POLL),
-            None => {
-                if let Some((error, count)) = self.polls.end_if_quiet() {
+            // A client that fails without waiting must not spin. Where others flow, they go on.
+            Some(_) if self.fetched => std::thread::sleep(FULL_POLL),
+            Some(_) => std::thread::sleep(IDLE_POLL),
+            None => self.look_for_recovery(),
+        }
+        Ok(())
+    }
+
+    /// A client that is refused says so once and is quiet then, so that a streak of errors is over only when the cluster
+    /// answers what it is asked.
+    fn look_for_recovery(&mut self) {
+        let now = Instant::now();
+        if !self.polls.is_quiet(now) || !self.recovery.is_due(now) || self.commits.are_failing() {
+            return;
+        }
+        match self.ask() {
+            Ok(()) => {
+                self.recovery.succeed(now);
+                if let Some((error, count)) = self.polls.end() {
+                    let (group, cluster) = (&self.route.group, &self.route.cluster.name);
                     info!(%group, %cluster, %error, count, "client works again");
                 }
             }
+            Err(error) => {
+                debug!(%error, "client does not work yet");
+                self.recovery.fail(Instant::now());
+            }
         }
-        Ok(())
+    }
+
+    /// Whether the topic is there and, if that was refused, the group is open to this client.
+    fn ask(&self) -> Result<(), EngineError> {
+        if self.client.partitions(QUESTION_LIMIT)? == 0 {
+            let reason = format!("topic {} does not exist on this cluster", self.route.topic);
+            return Err(EngineError { kind: FailureKind::UnknownTopic, reason });
+        }
+        match self.polls.present() {
+            Some((error, _)) if error.kind.is_lasting() => {
+                let any = self.holdings.slots().keys().next().copied().unwrap_or(0);
+                self.client.committed(&[any], QUESTION_LIMIT).map(drop)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn resolve(&mut self) {

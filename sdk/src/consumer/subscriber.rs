@@ -38,7 +38,14 @@ impl Subscriber {
     /// Prepares a subscription of `group`. It follows `route`; when its sender is gone, the last route stands.
     pub fn new(group: GroupName, engine: Arc<dyn Engine>, route: watch::Receiver<Arc<GroupRoute>>) -> Self {
         Self::pending(Pending::new(async {
-            Ok(Enrolment { group, engine, route, dead_letters: None, membership: Box::new(()) })
+            Ok(Enrolment {
+                group,
+                engine,
+                route,
+                dead_letters: None,
+                registry: None,
+                membership: Box::new(()),
+            })
         }))
     }
 
@@ -255,7 +262,7 @@ fn begin(
     portion: Portion,
     runner: Arc<dyn Runner>,
 ) -> Result<Subscription, SubscribeError> {
-    let Enrolment { group, engine, route, dead_letters, membership } = enrolment;
+    let Enrolment { group, engine, route, dead_letters, registry, membership } = enrolment;
     let workers =
         options.check().map_err(|reason| SubscribeError::Option { group: group.clone(), reason })?;
     engine
@@ -282,7 +289,7 @@ fn begin(
         tags: options.mode.tags.clone(),
         began: Instant::now(),
     };
-    let context = Arc::new(Context::new(Arc::new(books), Crew::new(workers), &first));
+    let context = Arc::new(Context::new(Arc::new(books), Crew::new(workers), &first, registry));
     membership.began(Ending(Arc::clone(&context)));
     let drop_limit = options.drain_limit * 2;
     let driver = Driver::new(Arc::clone(&context), engine, (options, plan), route);

@@ -7,7 +7,8 @@ use tracing::error;
 use super::{Driver, Joined, PROVEN, Station};
 use crate::{
     consumer::{
-        closing::SUCCESSION, context::Phase, error::Fault, opening::Away, stop::Deadline, switch::Leave,
+        closing::SUCCESSION, context::Phase, error::Fault, health::LastingKind, opening::Away,
+        stop::Deadline, switch::Leave,
     },
     engine::port::EngineError,
 };
@@ -21,6 +22,8 @@ impl Driver {
             error!(%group, %cluster, reason, "no client can be opened; trying again, ever more slowly");
         }
         away.put_off();
+        let cluster = &away.target.cluster.name;
+        self.context.supervision.fail(LastingKind::Refused, cluster, &reason, Instant::now());
         self.context.view().failure = Some(reason.clone());
         self.context.enter(Phase::Refused(reason));
         let hopeless = away.since.elapsed() >= self.options.departure.unreachable;
@@ -38,6 +41,7 @@ impl Driver {
         let (group, cluster) = (&member.route.group, &member.route.cluster.name);
         error!(%group, %cluster, error = %failure, "the client has failed for good; opening another one");
         self.context.books.stats.rebuilds.one();
+        self.context.supervision.fail(LastingKind::Fatal, cluster, &failure.reason, Instant::now());
         self.context.view().failure = Some(failure.to_string());
         self.context.enter(Phase::Opening);
         self.fatalities = if since.elapsed() > PROVEN { 0 } else { self.fatalities };
@@ -58,9 +62,7 @@ impl Driver {
         let instance = self.options.mode.instance.clone().unwrap_or_default();
         let fault = Fault::Fenced { group: group.clone(), instance, reason: failure.reason };
         error!(%group, %cluster, "{fault}; the subscription ends");
-        self.context.view().failure = Some(fault.to_string());
-        // Set once: there is no turn after this one.
-        let _ = self.context.fault.set(fault);
+        self.context.fail(fault);
         self.context.stop.order(Deadline::after(self.options.drain_limit));
         let away = Away::towards(Arc::clone(&member.route), member.moved);
         let (client, pool) = member.into_parts();
