@@ -2,5 +2,7 @@
 //! and logs with holes or a new beginning.
 #![allow(clippy::unwrap_used, reason = "what fails in a helper fails the test")]
 
+mod change;
 mod crash;
+mod logs;
 mod soak;
