@@ -17,6 +17,7 @@ use super::{
     burial::Burials,
     conduct::Conduct,
     context::Context,
+    control::Pauses,
     driver::{ClosedAtLast, Driver},
     enrolment::{Ending, Enrolment, Pending},
     holdings::Books,
@@ -30,7 +31,7 @@ use crate::engine::port::Engine;
 #[derive(Debug)]
 pub struct Subscriber {
     pending: Pending,
-    options: Options,
+    pub(super) options: Options,
 }
 
 impl Subscriber {
@@ -78,8 +79,8 @@ impl Subscriber {
 
     /// Messages that may be in memory, queued or being handled, divided evenly among the partitions held. A partition
     /// that has used its share is not taken from until half of it is free again. What the client library fetches
-    /// ahead for each partition is apart (`queued.max.messages.kbytes`, 4 MiB here, `queued.min.messages`, 40,000, and one
-    /// fetch over either). Default 50,000.
+    /// ahead for each partition is apart (`queued.max.messages.kbytes`, 4 MiB here, `queued.min.messages`, 10,000, and one
+    /// fetch over either); a partition that is not taken from for two seconds gives it up. Default 50,000.
     #[must_use]
     pub fn max_buffered_messages(mut self, messages: usize) -> Self {
         self.options.buffer.messages = messages;
@@ -255,9 +256,8 @@ fn begin(
     let workers =
         options.check().map_err(|reason| SubscribeError::Option { group: group.clone(), reason })?;
     let first = Arc::clone(&route.borrow());
-    if first.broadcast {
-        return Err(SubscribeError::Broadcast { group });
-    }
+    let ledgers = options.mode.check(&first).and_then(|()| options.mode.ledgers());
+    let ledgers = ledgers.map_err(|reason| SubscribeError::Option { group: group.clone(), reason })?;
     let stats = Arc::new(Stats::default());
     let sender = options.dead_letters.clone().or(dead_letters);
     let burials = Burials::new(sender, &options.retry, &group, Arc::clone(&stats));
@@ -271,6 +271,9 @@ fn begin(
         gauge: Arc::new(Gauge::default()),
         epochs: AtomicU64::new(1),
         drain_limit: options.drain_limit,
+        pauses: Pauses::default(),
+        ledgers,
+        tags: options.mode.tags.clone(),
         began: Instant::now(),
     };
     let context = Arc::new(Context::new(Arc::new(books), Crew::new(workers), &first));
