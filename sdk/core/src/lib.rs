@@ -5,6 +5,7 @@
 //! `zms-sdk` feed these machines and carry out what they answer.
 
 pub mod backoff;
+mod consume_from;
 pub mod flow;
 pub mod gate;
 pub mod hold;
@@ -18,6 +19,7 @@ pub mod property;
 pub mod rate;
 pub mod registration;
 pub mod resolve;
+mod rfc3339;
 pub mod route;
 pub mod run_queue;
 pub mod sequence;

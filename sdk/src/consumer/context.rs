@@ -1,7 +1,7 @@
 //! What the handle and the poll thread of a subscription share.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -13,6 +13,8 @@ use zms_core::{
 };
 
 use super::{
+    control::Orders,
+    error::Fault,
     holdings::{Books, Holdings, Slot},
     inspect::{Inspection, OldestView, PartitionView, State},
     pool::Crew,
@@ -24,6 +26,9 @@ pub(super) struct Context {
     pub(super) books: Arc<Books>,
     pub(super) crew: Crew,
     pub(super) stop: Stop,
+    pub(super) orders: Orders,
+    /// Why the subscription ends by itself.
+    pub(super) fault: OnceLock<Fault>,
     pub(super) phase: watch::Sender<Phase>,
     view: Mutex<View>,
 }
@@ -55,6 +60,8 @@ impl Context {
             books,
             crew,
             stop: Stop::default(),
+            orders: Orders::default(),
+            fault: OnceLock::new(),
             phase: watch::Sender::new(Phase::Opening),
             view: Mutex::new(View {
                 cluster: route.cluster.name.clone(),

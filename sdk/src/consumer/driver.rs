@@ -13,15 +13,17 @@ use zms_core::route::GroupRoute;
 use super::{
     closing::{Closers, SUCCESSION},
     context::{Context, Phase},
+    error::Fault,
     itinerary::{Itinerary, Relation},
     member::{Member, Wish},
     observer::Observer,
     opening::Away,
     options::Options,
     pool::{Plan, Pool},
+    stop::Deadline,
     switch::{Departure, Leave},
 };
-use crate::engine::port::{Engine, EngineError};
+use crate::engine::port::{Engine, EngineError, FailureKind};
 
 /// How often the order to stop and the route are looked at while no client is open.
 const LOOK: Duration = Duration::from_millis(50);
@@ -93,9 +95,6 @@ impl Driver {
             return None;
         }
         let route = Arc::clone(&self.route.borrow_and_update());
-        if route.broadcast && !self.latest.broadcast {
-            error!(group = %route.group, "broadcast is not supported; messages go on being shared among the members");
-        }
         self.latest = Arc::clone(&route);
         Some(route)
     }
@@ -162,6 +161,9 @@ impl Driver {
     }
 
     fn try_open(&mut self, mut away: Away) -> Station {
+        while let Some(order) = self.context.orders.next() {
+            order.refuse(&self.context.group);
+        }
         if Instant::now() < away.not_before || !self.closers.have_room() {
             self.context.stop.wait(LOOK);
             return Station::Away(away);
@@ -223,8 +225,14 @@ impl Driver {
             joined.departure.get_or_insert_with(|| Departure::new(now, limits));
         }
         let wish = Wish { leaving: false, suspended: self.latest.suspended, hurry: moving };
+        while let Some(order) = self.context.orders.next() {
+            joined.member.obey(order, wish);
+        }
         if let Err(error) = joined.member.turn(wish) {
-            return self.replace(*joined, &error);
+            return match error.kind {
+                FailureKind::Fenced => self.fenced(*joined, error),
+                _ => self.replace(*joined, &error),
+            };
         }
         if joined.member.holdings.is_joined() {
             self.context.enter(Phase::Running);
@@ -253,10 +261,27 @@ impl Driver {
         Station::Away(Away { resumes: true, pool: Some(pool), ..away })
     }
 
+    /// The place in the group is another's. Joining again would take it back, and so on for ever: this is the end.
+    fn fenced(&mut self, joined: Joined, failure: EngineError) -> Station {
+        let member = joined.member;
+        let (group, cluster) = (&member.route.group, &member.route.cluster.name);
+        let instance = self.options.mode.instance.clone().unwrap_or_default();
+        let fault = Fault::Fenced { group: group.clone(), instance, reason: failure.reason };
+        error!(%group, %cluster, "{fault}; the subscription ends");
+        self.context.view().failure = Some(fault.to_string());
+        // Set once: there is no turn after this one.
+        let _ = self.context.fault.set(fault);
+        self.context.stop.order(Deadline::after(self.options.drain_limit));
+        let away = Away::towards(Arc::clone(&member.route), member.moved);
+        let (client, pool) = member.into_parts();
+        self.closers.close(client, Instant::now());
+        Station::Away(Away { pool: Some(pool), ..away })
+    }
+
     fn may_leave(&self, joined: &mut Joined) -> Option<Leave> {
         let departure = joined.departure.as_mut()?;
         let now = Instant::now();
-        if self.latest.suspended {
+        if self.latest.suspended || self.context.books.pauses.now().is_any() {
             departure.hold(now);
         }
         if now < joined.next_reading {
@@ -264,9 +289,11 @@ impl Driver {
         }
         let reading = match joined.observer.take() {
             Some(observer) => Ok(observer),
-            None => Observer::open(&*self.engine, &joined.member.route),
+            None => Observer::open(&*self.engine, &joined.member.route, &self.options.mode),
         };
-        let reading = reading.and_then(|observer| joined.observer.insert(observer).look(READING_LIMIT));
+        let holdings = &joined.member.holdings;
+        let reading =
+            reading.and_then(|observer| joined.observer.insert(observer).look(holdings, READING_LIMIT));
         joined.next_reading = Instant::now() + READING_INTERVAL;
         departure.observe(Instant::now(), reading)
     }
@@ -375,6 +402,7 @@ impl Drop for ClosedAtLast {
         if thread::panicking() {
             error!(group = %self.context.group, "the poll thread panicked; the subscription has ended");
         }
+        self.context.orders.close();
         self.context.enter(Phase::Closed(self.running));
     }
 }

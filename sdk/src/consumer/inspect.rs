@@ -98,6 +98,8 @@ pub enum PauseReason {
     Leaving,
     /// The registry has suspended the group.
     Suspended,
+    /// The application has paused it.
+    Requested,
     /// The subscription's buffer is full.
     BufferFull,
     /// The partition has used its share of the buffer.

@@ -20,8 +20,11 @@ use super::{
     inspect::PauseReason,
     pace::{Streak, Timer},
     pool::{Item, Pool},
+    tags::Tags,
 };
-use crate::engine::port::{ConsumerClient, EngineError, FailureKind, Records, Start};
+use crate::engine::port::{
+    ConsumerClient, ConsumerControl, EngineError, FailureKind, Record, Records, Start,
+};
 
 /// How long a poll waits when there is nothing to wait for but messages.
 const IDLE_POLL: Duration = Duration::from_millis(100);
@@ -160,6 +163,17 @@ impl Member {
         (self.client, self.pool)
     }
 
+    /// What the client's thread may ask and order.
+    pub(super) fn control(&self) -> &dyn ConsumerControl {
+        &*self.client
+    }
+
+    /// A partition begins anew: moves the client there before it fetches again, and has that committed.
+    pub(super) fn settle(&mut self, wish: Wish) {
+        self.regulate(wish);
+        self.commits.not_later_than(Instant::now());
+    }
+
     fn dispatch(&mut self) {
         if self.records.is_empty() {
             return;
@@ -190,7 +204,7 @@ impl Member {
         let (group, cluster) = (&self.route.group, &self.route.cluster.name);
         if let Err(error) = &polled {
             self.holdings.books.stats.poll_errors.one();
-            if error.kind == FailureKind::Fatal {
+            if matches!(error.kind, FailureKind::Fatal | FailureKind::Fenced) {
                 return polled;
             }
         }
@@ -229,10 +243,11 @@ impl Member {
         let mut slots = self.holdings.slots();
         let marks = Marks::new(self.limits.buffer, slots.len());
         let hold = wish.hold(!marks.has_room(self.holdings.books.gauge.load()));
+        let paused = self.holdings.books.pauses.now();
         let (mut pause, mut resume) = (Vec::new(), Vec::new());
         let mut waits_for_workers = wish.leaving;
         for (&partition, slot) in slots.iter_mut() {
-            let reason = slot.reason(hold, marks, self.limits.ahead);
+            let reason = slot.reason(hold.or_else(|| paused.reason(partition)), marks, self.limits.ahead);
             waits_for_workers |= matches!(
                 reason,
                 Some(PauseReason::BufferFull | PauseReason::ShareFull | PauseReason::FarAhead)
@@ -336,9 +351,10 @@ impl Slot {
 fn deliver(holdings: &Holdings, slot: &mut Slot, records: Records, pool: &mut Pool, now: u64) -> usize {
     let (mut dropped, mut next) = (0, Some(records));
     while let (Some(mut records), Some(assignment)) = (next.take(), slot.assignment.clone()) {
-        let booked = book(&assignment, &mut records, now);
+        let booked = book(&assignment, &mut records, (holdings.books.tags.as_ref(), now));
         dropped += booked.dropped;
         holdings.books.stats.already_done.add(booked.already_done);
+        holdings.books.stats.filtered.add(booked.filtered);
         next = booked.backwards;
         if !records.is_empty() {
             let load = Load { messages: records.len(), bytes: booked.bytes };
@@ -360,20 +376,28 @@ struct Booked {
     bytes: usize,
     dropped: usize,
     already_done: usize,
+    filtered: usize,
     /// Where the log started over, these and what follows them are still to be booked.
     backwards: Option<Records>,
 }
 
 /// Books records under one lock, and leaves in `records` those that are to be handled.
-fn book(assignment: &Assignment, records: &mut Records, now: u64) -> Booked {
+fn book(assignment: &Assignment, records: &mut Records, (tags, now): (Option<&Tags>, u64)) -> Booked {
     let mut booked = Booked::default();
     let (mut kept, mut backwards) = (0, None);
     let mut book = assignment.book();
-    records.retain(|offset, bytes| {
+    records.retain(|record: Record<'_>| {
         if backwards.is_some() {
             return true;
         }
-        match book.tracker.deliver(offset, bytes, now) {
+        let bytes = record.size();
+        match book.tracker.deliver(record.offset, bytes, now) {
+            Delivered::Accepted if tags.is_some_and(|tags| !tags.admit(record)) => {
+                // Done without a run: it counts for the position alone.
+                book.tracker.complete(record.offset);
+                booked.filtered += 1;
+                false
+            }
             Delivered::Accepted => {
                 kept += 1;
                 booked.bytes += bytes;

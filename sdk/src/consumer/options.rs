@@ -4,7 +4,7 @@ use std::{fmt, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use zms_core::flow::Load;
 
-use super::{DeadLetters, Ordering, RetryPolicy, member::Limits, switch::DepartureLimits};
+use super::{DeadLetters, Ordering, RetryPolicy, member::Limits, mode::ModeOptions, switch::DepartureLimits};
 
 /// librdkafka's default of `max.poll.interval.ms`.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(300);
@@ -23,6 +23,7 @@ pub(super) struct Options {
     pub(super) commit_interval: Duration,
     pub(super) drain_limit: Duration,
     pub(super) departure: DepartureLimits,
+    pub(super) mode: ModeOptions,
     pub(super) client_id: String,
     pub(super) properties: Vec<(String, String)>,
 }
@@ -40,6 +41,7 @@ impl fmt::Debug for Options {
             .field("commit_interval", &self.commit_interval)
             .field("drain_limit", &self.drain_limit)
             .field("departure", &self.departure)
+            .field("mode", &self.mode)
             .field("client_id", &self.client_id)
             .field("properties", &names)
             .finish_non_exhaustive()
@@ -62,6 +64,7 @@ impl Default for Options {
                 stalled: Duration::from_secs(60),
                 unreachable: Duration::from_secs(10),
             },
+            mode: ModeOptions::default(),
             client_id: "zms-sdk".to_owned(),
             properties: Vec::new(),
         }

@@ -34,6 +34,8 @@ macro_rules! counters {
 counters! {
     /// Messages over: done, skipped or dead-lettered.
     handled,
+    /// Messages passed over because the subscription does not want their tag.
+    filtered,
     /// Runs of a handler that failed, panics included.
     failures,
     /// Runs after the first of a message.

@@ -17,6 +17,7 @@ use super::{
     burial::Burials,
     conduct::Conduct,
     context::Context,
+    control::Pauses,
     driver::{ClosedAtLast, Driver},
     enrolment::{Ending, Enrolment, Pending},
     holdings::Books,
@@ -30,7 +31,7 @@ use crate::engine::port::Engine;
 #[derive(Debug)]
 pub struct Subscriber {
     pending: Pending,
-    options: Options,
+    pub(super) options: Options,
 }
 
 impl Subscriber {
@@ -255,9 +256,8 @@ fn begin(
     let workers =
         options.check().map_err(|reason| SubscribeError::Option { group: group.clone(), reason })?;
     let first = Arc::clone(&route.borrow());
-    if first.broadcast {
-        return Err(SubscribeError::Broadcast { group });
-    }
+    let ledgers = options.mode.check(&first).and_then(|()| options.mode.ledgers());
+    let ledgers = ledgers.map_err(|reason| SubscribeError::Option { group: group.clone(), reason })?;
     let stats = Arc::new(Stats::default());
     let sender = options.dead_letters.clone().or(dead_letters);
     let burials = Burials::new(sender, &options.retry, &group, Arc::clone(&stats));
@@ -271,6 +271,9 @@ fn begin(
         gauge: Arc::new(Gauge::default()),
         epochs: AtomicU64::new(1),
         drain_limit: options.drain_limit,
+        pauses: Pauses::default(),
+        ledgers,
+        tags: options.mode.tags.clone(),
         began: Instant::now(),
     };
     let context = Arc::new(Context::new(Arc::new(books), Crew::new(workers), &first));

@@ -3,7 +3,7 @@
 use std::{fmt, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use super::{
-    Inspection, NotReady, ResizeError, ShutdownError,
+    Fault, Inspection, NotReady, ResizeError, ShutdownError,
     context::{Context, Phase},
     enrolment::Ending,
     stop::Deadline,
@@ -12,7 +12,7 @@ use super::{
 /// A running subscription. Dropped without [`shutdown`](Self::shutdown), it ends in the background: running handlers
 /// get some seconds, what is done is committed, and the group is left.
 pub struct Subscription {
-    context: Arc<Context>,
+    pub(super) context: Arc<Context>,
     drop_limit: Duration,
 }
 
@@ -35,9 +35,24 @@ impl Subscription {
         let settled = phase.wait_for(|phase| !matches!(phase, Phase::Opening | Phase::Joining)).await;
         match settled.as_deref() {
             Ok(Phase::Refused(reason)) => Err(NotReady::Refused { group: group(), reason: reason.clone() }),
-            Ok(Phase::Closed(_)) | Err(_) => Err(NotReady::Closed { group: group() }),
+            Ok(Phase::Closed(_)) | Err(_) => Err(match self.context.fault.get() {
+                Some(fault) => NotReady::Failed(fault.clone()),
+                None => NotReady::Closed { group: group() },
+            }),
             Ok(_) => Ok(()),
         }
+    }
+
+    /// Waits until the subscription has ended, by order or by itself.
+    ///
+    /// Dropping the future changes nothing; it may be called again.
+    ///
+    /// # Errors
+    /// [`Fault`] when it has ended by itself.
+    pub async fn ended(&self) -> Result<(), Fault> {
+        // An error would be the end, too.
+        let _ = self.context.phase.subscribe().wait_for(|phase| matches!(phase, Phase::Closed(_))).await;
+        self.context.fault.get().map_or(Ok(()), |fault| Err(fault.clone()))
     }
 
     /// Ends the subscription: nothing is fetched any more, queued messages are left to the next owner, running

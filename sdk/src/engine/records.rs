@@ -37,6 +37,13 @@ pub struct Record<'a> {
     pub headers: Headers<'a>,
 }
 
+impl Record<'_> {
+    /// Bytes that count against limits: key, payload, names and values of headers.
+    pub fn size(&self) -> usize {
+        self.key.map_or(0, <[u8]>::len) + self.payload.map_or(0, <[u8]>::len) + self.headers.size()
+    }
+}
+
 /// Where a record's parts are: its key, then its payload.
 #[derive(Debug)]
 struct Entry {
@@ -138,11 +145,10 @@ impl Records {
         self.entries.iter().map(|entry| self.record(entry))
     }
 
-    /// Leaves out those whose offset and size `keep` answers with `false`. Their bytes stay in memory as long as the
-    /// others.
-    pub fn retain(&mut self, mut keep: impl FnMut(i64, usize) -> bool) {
-        let headers = self.headers.as_deref();
-        self.entries.retain(|entry| keep(entry.offset, entry.size(headers)));
+    /// Leaves out those that `keep` answers with `false`. Their bytes stay in memory as long as the others.
+    pub fn retain(&mut self, mut keep: impl FnMut(Record<'_>) -> bool) {
+        let Self { partition, entries, bytes, headers } = self;
+        entries.retain(|entry| keep(entry.record(*partition, bytes, headers.as_deref())));
     }
 
     /// Takes away those from `index` on. Both parts keep all bytes in memory.
@@ -342,7 +348,7 @@ mod tests {
     #[test]
     fn what_is_not_retained_leaves_the_others_as_they_are() {
         let mut records = three();
-        records.retain(|offset, size| (offset, size) != (3, 0));
+        records.retain(|record| record.offset != 3);
         assert_eq!(offsets(&records), [1, 4]);
         assert_eq!(records.key(0), Some(&b"k"[..]));
         assert_eq!(records.get(1).headers.last("h").unwrap().value, Some(&b""[..]));

@@ -20,17 +20,18 @@ use rdkafka::{
 };
 
 use super::{
+    admin::topic_info,
     config::Settings,
     control::{Control, offset_of},
-    error::{deadline, translated},
+    error::{deadline, fatal, translated},
     intake::{Doorbell, Intake},
     logging::ClientLog,
     native::{self, MessageRef, WatchedQueue},
     record::next_records,
 };
 use crate::engine::port::{
-    AssignmentListener, ConsumerClient, ConsumerControl, ConsumerSpec, EngineError, LogRange, OpenError,
-    Position, Records, Start,
+    self, AssignmentListener, ConsumerClient, ConsumerControl, ConsumerSpec, EngineError, FailureKind,
+    LogRange, OpenError, Position, Records, Start,
 };
 
 /// A subscribed consumer.
@@ -61,14 +62,16 @@ impl KafkaConsumer {
         let native: BaseConsumer<Membership> = settings.open(membership)?;
         let events = WatchedQueue::of_events(native.client(), bell)
             .ok_or_else(|| settings.unusable("the client has no group"))?;
-        native.subscribe(&[&topic]).map_err(|error| settings.refused(&error))?;
+        if spec.membership == port::Membership::Group {
+            native.subscribe(&[&topic]).map_err(|error| settings.refused(&error))?;
+        }
         Ok(Self { events, commit: None, native: Native(Some(native)), topic, last: -1, pending: None })
     }
 
     /// Serves the client's events, rebalances among them; whether there was none.
     fn serve(&self, into: &mut Vec<Records>) -> Result<bool, EngineError> {
         match self.native.poll(Duration::ZERO) {
-            Some(Err(error)) => Err(translated(&error)),
+            Some(Err(error)) => Err(self.told(&error)),
             // Of a partition that has no queue of its own.
             Some(Ok(message)) => {
                 into.extend(next_records(&mut std::iter::once(MessageRef::of(&message))));
@@ -85,6 +88,13 @@ impl KafkaConsumer {
     #[cfg(test)]
     pub(super) fn fetched_ahead(&self, partition: i32) -> usize {
         self.native.context().intake.fetched_ahead(partition)
+    }
+
+    /// An error in the port's words. Of one that is for good the client knows the cause.
+    fn told(&self, error: &KafkaError) -> EngineError {
+        let told = translated(error);
+        let cause = self.native.client().fatal_error().filter(|_| told.kind == FailureKind::Fatal);
+        cause.map_or(told, |(code, words)| fatal(code, &words))
     }
 
     fn control(&self) -> Control<'_> {
@@ -116,6 +126,15 @@ impl ConsumerControl for KafkaConsumer {
     fn log_ranges(&self, partitions: &[i32], limit: Duration) -> Result<Vec<(i32, LogRange)>, EngineError> {
         self.control().log_ranges(partitions, limit)
     }
+
+    fn offsets_for_times(
+        &self,
+        partitions: &[i32],
+        timestamp_ms: i64,
+        limit: Duration,
+    ) -> Result<Vec<(i32, Option<i64>)>, EngineError> {
+        self.control().offsets_for_times(partitions, timestamp_ms, limit)
+    }
 }
 
 impl ConsumerClient for KafkaConsumer {
@@ -143,6 +162,20 @@ impl ConsumerClient for KafkaConsumer {
                 return Ok(());
             }
         }
+    }
+
+    fn assign(&mut self, partitions: &[i32]) -> Result<(), EngineError> {
+        let mut list = TopicPartitionList::with_capacity(partitions.len());
+        for partition in partitions {
+            list.add_partition(&self.topic, *partition);
+        }
+        let membership = self.native.context();
+        membership.begin(&self.native, &mut list, partitions);
+        self.native.incremental_assign(&list).map_err(|error| translated(&error))
+    }
+
+    fn partitions(&self, limit: Duration) -> Result<i32, EngineError> {
+        Ok(topic_info(self.native.client(), &self.topic, limit)?.map_or(0, |info| info.partitions))
     }
 
     fn begin_commit(&mut self, positions: &[Position]) -> Result<(), EngineError> {
@@ -231,6 +264,15 @@ impl Membership {
         list: &mut TopicPartitionList,
         partitions: &[i32],
     ) -> KafkaResult<()> {
+        self.begin(consumer, list, partitions);
+        match consumer.rebalance_protocol() {
+            RebalanceProtocol::Cooperative => consumer.incremental_assign(list),
+            RebalanceProtocol::Eager | RebalanceProtocol::None => consumer.assign(list),
+        }
+    }
+
+    /// Asks the listener where partitions start that are about to be assigned, and notes it in their list.
+    fn begin(&self, consumer: &BaseConsumer<Self>, list: &mut TopicPartitionList, partitions: &[i32]) {
         let control = Control::new(consumer, &self.topic);
         control.release(partitions);
         self.intake.add(consumer.client(), &self.topic, partitions);
@@ -242,10 +284,6 @@ impl Membership {
                 let text = format!("start {start:?} of {}/{partition} not taken: {error}", self.topic);
                 self.log.note("start", &text);
             }
-        }
-        match consumer.rebalance_protocol() {
-            RebalanceProtocol::Cooperative => consumer.incremental_assign(list),
-            RebalanceProtocol::Eager | RebalanceProtocol::None => consumer.assign(list),
         }
     }
 

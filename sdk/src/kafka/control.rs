@@ -146,6 +146,29 @@ impl ConsumerControl for Control<'_> {
             (found, _) => Ok(found.into_iter().collect()),
         }
     }
+
+    fn offsets_for_times(
+        &self,
+        partitions: &[i32],
+        timestamp_ms: i64,
+        limit: Duration,
+    ) -> Result<Vec<(i32, Option<i64>)>, EngineError> {
+        let mut times = self.list(partitions);
+        times.set_all_offsets(Offset::Offset(timestamp_ms)).map_err(|error| translated(&error))?;
+        let found =
+            self.consumer.offsets_for_times(times, timeout(limit)).map_err(|error| translated(&error))?;
+        let entries = native::entries(&found);
+        let failed = entries.iter().find(|entry| entry.error != RDKafkaErrorCode::NoError);
+        let answered = entries.iter().filter(|entry| entry.error == RDKafkaErrorCode::NoError);
+        // Behind the last message the library answers with its number for the end, which is negative.
+        let found: Vec<_> = answered
+            .map(|entry| (entry.partition, Some(entry.offset).filter(|offset| *offset >= 0)))
+            .collect();
+        match failed {
+            Some(failed) if found.is_empty() => Err(coded(failed.error)),
+            _ => Ok(found),
+        }
+    }
 }
 
 /// Where librdkafka is to start.

@@ -48,7 +48,8 @@ pub(super) fn kind_of(code: RDKafkaErrorCode) -> FailureKind {
         | Code::AssignmentLost
         | Code::PollExceeded
         | Code::StaleMemberEpoch => FailureKind::Superseded,
-        Code::Fatal | Code::Fenced | Code::FencedInstanceId => FailureKind::Fatal,
+        Code::FencedInstanceId => FailureKind::Fenced,
+        Code::Fatal | Code::Fenced => FailureKind::Fatal,
         _ => FailureKind::Other,
     }
 }
@@ -56,6 +57,12 @@ pub(super) fn kind_of(code: RDKafkaErrorCode) -> FailureKind {
 /// A failure with librdkafka's words and code.
 pub(super) fn coded(code: RDKafkaErrorCode) -> EngineError {
     EngineError { kind: kind_of(code), reason: code.to_string() }
+}
+
+/// A failure for good, of which the client has told the cause.
+pub(super) fn fatal(code: RDKafkaErrorCode, words: &str) -> EngineError {
+    let kind = if kind_of(code) == FailureKind::Fenced { FailureKind::Fenced } else { FailureKind::Fatal };
+    EngineError { kind, reason: format!("{code}: {words}") }
 }
 
 /// Any error of the client library.

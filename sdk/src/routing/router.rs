@@ -115,6 +115,18 @@ impl Router {
         GroupLease::new(lease).ok_or(ResolveError::Closed)
     }
 
+    /// Resolves a topic for a subscription that reads it without a group, called `group` where a name is needed.
+    /// Otherwise as [`Router::group`].
+    pub(crate) async fn reader(
+        self: &Arc<Self>,
+        topic: &TopicName,
+        group: &GroupName,
+    ) -> Result<GroupLease, ResolveError> {
+        let lease = self.open(Subject::reader(topic.clone(), group.clone()))?;
+        self.first_adoption(lease.entry()).await?;
+        GroupLease::new(lease).ok_or(ResolveError::Closed)
+    }
+
     /// What it does now.
     pub(crate) fn inspect(&self) -> RoutingInspection {
         let age = |at| Duration::from_millis(now_ms().saturating_sub(at));
