@@ -118,6 +118,7 @@ impl Conduct {
             return None;
         };
         message.assignment().note_trouble(trouble_of(burial, &failure));
+        message.assignment().note_blocked(message.offset());
         let failures = burial.failures.saturating_add(1);
         Some(self.retry.burial_delay(failures, self.chance(message, failures)))
     }
@@ -143,6 +144,7 @@ impl Conduct {
         debug!(message = ?message.delivery(), reason, "handler failed");
         if blocks {
             self.stats.blocked.one();
+            message.assignment().note_blocked(message.offset());
             if let Some(not_logged) = self.blocked.pass() {
                 let stuck = message.delivery();
                 warn!(group = %stuck.group(), cluster = %stuck.cluster(), topic = %stuck.topic(),

@@ -56,8 +56,8 @@ impl Letter {
     pub(super) fn new(topic: TopicName, delivery: &Delivery, error: &str) -> Self {
         let (mut headers, times) = foreign_headers(delivery);
         headers.extend(own_headers(delivery, error, times.saturating_add(1)));
-        let (key, payload) = (delivery.key_bytes(), delivery.payload_bytes());
-        Self { topic, message: Message { key, payload, headers, ..Message::default() } }
+        let (payload, key) = (delivery.payload_bytes(), delivery.key_bytes());
+        Self { topic, message: Message { payload, key, headers, ..Message::default() } }
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
         engine::port::RecordsBuilder,
     };
 
-    fn delivery(message: Message) -> Delivery {
+    fn delivery(message: &Message) -> Delivery {
         let origin = Origin {
             group: GroupName::new("billing").unwrap(),
             cluster: ClusterName::new("a").unwrap(),
@@ -130,7 +130,7 @@ mod tests {
         Parcel::new(Arc::new(origin), records.build()).delivery(0, 5)
     }
 
-    fn letter(message: Message, error: &str) -> Message {
+    fn letter(message: &Message, error: &str) -> Message {
         Letter::new(TopicName::new("dlq.billing").unwrap(), &delivery(message), error).message
     }
 
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn the_original_is_kept_and_told_where_it_was() {
         let original = Message::new("paid").key("o-1").header("b", "1").null_header("a").header("b", "2");
-        let buried = letter(original.clone().timestamp_ms(77), "no such customer");
+        let buried = letter(&original.clone().timestamp_ms(77), "no such customer");
         assert_eq!((&buried.key, &buried.payload), (&original.key, &original.payload));
         assert_eq!(buried.headers[..3], original.headers[..]);
         assert_eq!((buried.partition, buried.timestamp_ms), (None, None));
@@ -157,9 +157,9 @@ mod tests {
 
     #[test]
     fn absent_stays_absent_and_empty_stays_empty() {
-        let absent = letter(Message::default(), "no");
+        let absent = letter(&Message::default(), "no");
         assert_eq!((&absent.key, &absent.payload, own(&absent, "timestamp")), (&None, &None, None));
-        let empty = letter(Message::new("").key(""), "no");
+        let empty = letter(&Message::new("").key(""), "no");
         assert_eq!((empty.key, empty.payload), (Some(Bytes::new()), Some(Bytes::new())));
     }
 
@@ -167,18 +167,18 @@ mod tests {
     fn a_message_replayed_and_buried_again_does_not_grow() {
         let mut message = Message::new("paid").header("mine", "kept");
         for times in 1..=9 {
-            message = letter(message, &format!("error {times}"));
+            message = letter(&message, &format!("error {times}"));
             assert_eq!(own(&message, "times"), Some(times.to_string()));
             assert_eq!(own(&message, "error"), Some(format!("error {times}")));
         }
         assert_eq!(message.headers[0].name, "mine");
-        let forged = letter(Message::new("paid").header("__zms.dlq.times", [0xff, 0x00].as_slice()), "no");
+        let forged = letter(&Message::new("paid").header("__zms.dlq.times", [0xff, 0x00].as_slice()), "no");
         assert_eq!(own(&forged, "times").as_deref(), Some("1"));
     }
 
     #[test]
     fn long_errors_are_cut_between_characters() {
-        let cut = own(&letter(Message::new("paid"), &"€".repeat(5000)), "error").unwrap();
+        let cut = own(&letter(&Message::new("paid"), &"€".repeat(5000)), "error").unwrap();
         assert_eq!(cut, "€".repeat(ERROR_LIMIT / 3));
     }
 }

@@ -39,7 +39,14 @@ impl Subscriber {
     /// Prepares a subscription of `group`. It follows `route`; when its sender is gone, the last route stands.
     pub fn new(group: GroupName, engine: Arc<dyn Engine>, route: watch::Receiver<Arc<GroupRoute>>) -> Self {
         Self::pending(Pending::new(async {
-            Ok(Enrolment { group, engine, route, dead_letters: None, membership: Box::new(()) })
+            Ok(Enrolment {
+                group,
+                engine,
+                route,
+                dead_letters: None,
+                registry: None,
+                membership: Box::new(()),
+            })
         }))
     }
 
@@ -166,7 +173,10 @@ impl Subscriber {
         self
     }
 
-    /// Sets a property of the client library for this subscription; it wins over the cluster's.
+    /// Sets a property of the client library for this subscription; it wins over the cluster's. One that the library does
+    /// not know, or whose value it does not take, is refused when the subscription begins
+    /// ([`SubscribeError::Option`]); one that does not fit the cluster's settings when the client is opened
+    /// ([`Subscription::ready`], [`Subscription::failures`]).
     #[must_use]
     pub fn property(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.properties.push((name.into(), value.into()));
@@ -274,9 +284,12 @@ fn begin(
     portion: Portion,
     runner: Arc<dyn Runner>,
 ) -> Result<Subscription, SubscribeError> {
-    let Enrolment { group, engine, route, dead_letters, membership } = enrolment;
+    let Enrolment { group, engine, route, dead_letters, registry, membership } = enrolment;
     let workers =
         options.check().map_err(|reason| SubscribeError::Option { group: group.clone(), reason })?;
+    engine
+        .check_consumer_properties(&options.properties)
+        .map_err(|reason| SubscribeError::Option { group: group.clone(), reason })?;
     let first = Arc::clone(&route.borrow());
     let ledgers = options.mode.check(&first).and_then(|()| options.mode.ledgers());
     let ledgers = ledgers.map_err(|reason| SubscribeError::Option { group: group.clone(), reason })?;
@@ -303,7 +316,7 @@ fn begin(
         tags: options.mode.tags.clone(),
         began: Instant::now(),
     };
-    let context = Arc::new(Context::new(Arc::new(books), crew, &first));
+    let context = Arc::new(Context::new(Arc::new(books), crew, &first, registry));
     membership.began(Ending(Arc::clone(&context)));
     let drop_limit = options.drain_limit * 2;
     let driver = Driver::new(Arc::clone(&context), engine, (options, plan), route);
