@@ -201,6 +201,7 @@ impl SendError {
                 kind,
                 FailureKind::TooLarge
                     | FailureKind::Denied
+                    | FailureKind::Unsuited
                     | FailureKind::Rejected
                     | FailureKind::UnknownTopic
             ),

@@ -12,7 +12,9 @@ use super::{
     topics::Topics,
 };
 use crate::{
-    consumer::{DeadLetters, Ending, Enrolment, Membership, Pending, SubscribeError, Subscriber},
+    consumer::{
+        DeadLetters, Ending, Enrolment, Membership, Pending, RegistryAway, SubscribeError, Subscriber,
+    },
     engine::port::Engine,
     message::{Message, Receipt},
     producer::{Producer, ProducerConfigError, Producers, SendError},
@@ -231,6 +233,11 @@ impl Zms {
         self.inner.topics.open(&name, &self.inner.router, &self.inner.producers).await
     }
 
+    fn registry_away(&self) -> RegistryAway {
+        let router = Arc::downgrade(&self.inner.router);
+        Arc::new(move || router.upgrade()?.away_since())
+    }
+
     async fn enrol(&self, group: &str) -> Result<Enrolment, SubscribeError> {
         let group = GroupName::new(group)?;
         let seat = self.inner.subscriptions.take(&group)?;
@@ -239,7 +246,8 @@ impl Zms {
         let engine = Arc::clone(&self.inner.engine);
         let dead_letters: Arc<dyn DeadLetters> = Arc::new(Arc::clone(&self.inner.dead_letters));
         let membership = Box::new(Place { seat, _lease: lease });
-        Ok(Enrolment { group, engine, route, dead_letters: Some(dead_letters), membership })
+        let registry = Some(self.registry_away());
+        Ok(Enrolment { group, engine, route, dead_letters: Some(dead_letters), registry, membership })
     }
 
     async fn attend(&self, topic: &str) -> Result<Enrolment, SubscribeError> {
@@ -251,7 +259,8 @@ impl Zms {
         let engine = Arc::clone(&self.inner.engine);
         let dead_letters: Arc<dyn DeadLetters> = Arc::new(Arc::clone(&self.inner.dead_letters));
         let membership = Box::new(Place { seat, _lease: lease });
-        Ok(Enrolment { group, engine, route, dead_letters: Some(dead_letters), membership })
+        let registry = Some(self.registry_away());
+        Ok(Enrolment { group, engine, route, dead_letters: Some(dead_letters), registry, membership })
     }
 }
 

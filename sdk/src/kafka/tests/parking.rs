@@ -33,6 +33,7 @@ impl Stuck {
             client_id: "test".to_owned(),
             group: group(),
             topic: topic("orders"),
+            membership: Membership::Group,
             properties,
             membership: Membership::Group,
         };
