@@ -16,12 +16,9 @@ use rdkafka::{
     Message,
     consumer::{BaseConsumer, Consumer, StreamConsumer},
 };
-use zms_sdk::{Delivery, Outcome};
+use zms_sdk::{Delivery, Outcome, consumer::Ordering};
 
-use super::{
-    Incumbent, Metric, Stage, Work,
-    ordering::{Ordered, Ordering},
-};
+use super::{Incumbent, Metric, Stage, Work};
 use crate::{
     Failure,
     job::Job,

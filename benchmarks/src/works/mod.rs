@@ -5,7 +5,6 @@ mod consume;
 mod feed;
 mod fill;
 mod java;
-mod ordering;
 mod payload;
 mod produce;
 mod roundtrip;

@@ -13,9 +13,9 @@ use std::{
 };
 
 use tokio::sync::mpsc;
-use zms_sdk::{Delivery, Outcome};
+use zms_sdk::{Delivery, Outcome, consumer};
 
-use super::{Incumbent, Metric, Stage, Standard, Work, java, ordering::Ordered, payload};
+use super::{Incumbent, Metric, Stage, Standard, Work, java, payload};
 use crate::{
     Failure,
     job::Job,
@@ -99,7 +99,7 @@ fn asynchronous(job: &Job) -> Result<Sample, Failure> {
 }
 
 fn in_key_order(subscriber: zms_sdk::Subscriber) -> zms_sdk::Subscriber {
-    subscriber.ordering(super::ordering::Ordering::Key).workers(WORKERS as usize)
+    subscriber.ordering(consumer::Ordering::Key).workers(WORKERS as usize)
 }
 
 async fn finish(
