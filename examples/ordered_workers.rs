@@ -33,7 +33,7 @@ impl Seen {
         let Some(step) = text.strip_prefix(run).and_then(|step| step.trim().parse::<usize>().ok()) else {
             return;
         };
-        let order = String::from_utf8_lossy(delivery.key().map_or(&[], |key| &key[..])).into_owned();
+        let order = String::from_utf8_lossy(delivery.key().unwrap_or_default()).into_owned();
         let next = self.next.entry(order).or_default();
         self.out_of_order += usize::from(*next != step);
         *next = step + 1;

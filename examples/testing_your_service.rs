@@ -21,7 +21,7 @@ async fn start_invoicing(zms: &Zms) -> std::result::Result<Subscription, Subscri
             let zms = sender.clone();
             async move {
                 let text = format!("invoice for {}", text(&order));
-                let invoice = Message::new(text).key(order.key().cloned().unwrap_or_default());
+                let invoice = Message::new(text).key(order.key_bytes().unwrap_or_default());
                 zms.send("invoices", invoice).await.map(|_| ())
             }
         })
@@ -29,7 +29,7 @@ async fn start_invoicing(zms: &Zms) -> std::result::Result<Subscription, Subscri
 }
 
 fn text(delivery: &Delivery) -> String {
-    String::from_utf8_lossy(delivery.payload().map_or(&[], |payload| &payload[..])).into_owned()
+    String::from_utf8_lossy(delivery.payload().unwrap_or_default()).into_owned()
 }
 
 /// The world around it: two clusters, both topics on `a`, and somebody who reads the invoices.
@@ -93,8 +93,8 @@ impl World {
     }
 
     async fn end(self) -> Result {
-        self.service.close(Duration::from_secs(10)).await?;
-        self.outside.close(Duration::from_secs(10)).await?;
+        self.service.close(LIMIT).await?;
+        self.outside.close(LIMIT).await?;
         Ok(())
     }
 }

@@ -56,9 +56,9 @@ impl Ledger {
 
     /// A member handled a message.
     pub(crate) fn handled(&self, member: usize, delivery: &Delivery) {
-        let key = String::from_utf8_lossy(delivery.key().map_or(&[], |key| &key[..]));
+        let key = String::from_utf8_lossy(delivery.key().unwrap_or_default());
         let mut books = self.books();
-        let Some((producer, number)) = delivery.payload().and_then(|payload| read_stamp(payload)) else {
+        let Some((producer, number)) = delivery.payload().and_then(read_stamp) else {
             books.foreign += 1;
             return;
         };

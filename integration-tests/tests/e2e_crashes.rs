@@ -23,7 +23,7 @@ async fn after_a_member_is_killed_only_uncommitted_work_is_delivered_again() {
     let zms = estate.open("survivor").await;
     let sender = trial.sender("steady", &zms).await;
     let short =
-        |subscriber: zms_sdk::Subscriber| subscriber.workers(4).property("session.timeout.ms", "6000");
+        |subscriber: zms_sdk::Subscriber| subscriber.workers(4).property("session.timeout.ms", "10000");
     let survivor = trial.member_with(&zms, short).await;
     eventually("both members handle messages", || {
         let own = survivor.inspect().counts.handled;

@@ -8,7 +8,7 @@ use zms_integration_tests::estate::{CLOSE_LIMIT, Estate, Trial};
 use zms_integration_tests::guarantees::Kept;
 use zms_integration_tests::services::require_services;
 use zms_integration_tests::wait::eventually;
-use zms_sdk::{Delivery, Message, Outcome};
+use zms_sdk::{Delivery, Header, Message, Outcome};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_parts_of_a_message_arrive_where_the_receipt_says() {
@@ -49,9 +49,9 @@ async fn all_parts_of_a_message_arrive_where_the_receipt_says() {
         let is_it = |d: &&Delivery| (d.partition(), Some(d.offset())) == (receipt.partition, receipt.offset);
         let delivery = seen.iter().find(is_it).unwrap_or_else(|| panic!("none at {receipt:?}"));
         assert_eq!((delivery.cluster(), delivery.topic()), (&receipt.cluster, &receipt.topic));
-        assert_eq!(delivery.key(), message.key_bytes(), "{message:?}");
-        assert_eq!(delivery.payload(), message.payload(), "{message:?}");
-        assert_eq!(delivery.headers(), message.headers());
+        assert_eq!(delivery.key_bytes().as_ref(), message.key_bytes(), "{message:?}");
+        assert_eq!(delivery.payload_bytes().as_ref(), message.payload(), "{message:?}");
+        assert_eq!(delivery.headers().iter().map(Header::from).collect::<Vec<_>>(), message.headers());
         assert!(delivery.timestamp_ms().is_some() && delivery.timestamp_ms() == receipt.timestamp_ms);
     }
     assert_eq!(receipts.iter().map(|r| r.partition).collect::<Vec<_>>(), [5, 1, 2, 7, 0]);

@@ -19,12 +19,12 @@ use zms_sdk::{
     Subscription, TopicName, Zms,
 };
 
-/// How long a name that leads nowhere is waited for.
-const RESOLVE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a name that leads nowhere is waited for, and one that leads somewhere at most.
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a message may be on its way.
 const DELIVERY_TIMEOUT: &str = "9000";
 /// None of the refusals here may take longer.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 struct Table {
     estate: Estate,

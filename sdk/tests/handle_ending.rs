@@ -12,7 +12,7 @@ use std::{
 use zms_sdk::{Delivery, Message, Outcome, SendError, Zms, producer::ProducerOptions, testing::Sandbox};
 
 /// Generous: reached only when a test fails.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 
 async fn sandbox() -> Sandbox {
     let sandbox = Sandbox::start(["a", "b"]).await.unwrap();
@@ -46,12 +46,13 @@ async fn a_close_that_joins_a_patient_one_keeps_its_own_deadline() {
     producer.send_oneway(Message::new("stuck"));
     let patient = tokio::spawn({
         let zms = zms.clone();
-        async move { zms.close(Duration::from_secs(20)).await }
+        async move { zms.close(Duration::from_secs(600)).await }
     });
     tokio::time::sleep(Duration::from_millis(300)).await;
     let started = Instant::now();
     let _given_up = zms.close(Duration::from_secs(1)).await;
-    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+    // Less than the message's delivery timeout, with which the patient close would end too.
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     sandbox.cluster("a").unwrap().all_brokers_up().unwrap();
     let _either_way = tokio::time::timeout(LIMIT, patient).await.unwrap().unwrap();
 }
@@ -72,7 +73,7 @@ async fn a_close_whose_future_is_dropped_goes_on() {
     let busy = zms.subscribe("billing").handle(|_: Delivery| std::future::pending::<()>()).await.unwrap();
     busy.ready().await.unwrap();
     zms.send("orders", Message::new("first")).await.unwrap();
-    let impatient = tokio::time::timeout(Duration::from_millis(50), zms.close(Duration::from_secs(2))).await;
+    let impatient = tokio::time::timeout(Duration::from_millis(50), zms.close(Duration::from_secs(10))).await;
     assert!(impatient.is_err());
     is_closed(&zms).await;
 }
@@ -105,7 +106,7 @@ fn a_close_after_the_runtime_has_gone_ends_within_its_deadline() {
         zms
     });
     inner.shutdown_background();
-    let closed = within(LIMIT, move || outer.block_on(zms.close(Duration::from_secs(2))));
+    let closed = within(LIMIT, move || outer.block_on(zms.close(LIMIT / 2)));
     assert!(closed.is_ok(), "{closed:?}");
 }
 
@@ -116,7 +117,8 @@ fn a_send_after_the_runtime_has_gone_ends() {
     outer.block_on(sandbox.topic("other", 1, "a")).unwrap();
     let inner = runtime();
     let zms = inner.block_on(async {
-        let zms = sandbox.builder().resolve_timeout(Duration::from_secs(1)).connect().await.unwrap();
+        // Longer than the registry's silence is borne before the snapshot is asked, which needs the runtime.
+        let zms = sandbox.builder().resolve_timeout(Duration::from_secs(5)).connect().await.unwrap();
         zms.send("orders", Message::new("first")).await.unwrap();
         zms
     });

@@ -89,7 +89,7 @@ pub(crate) enum Command {
     Consume(consume::ConsumeArgs),
     /// Sends numbered messages, handles them by a group, and reports loss, duplicates and reordering.
     Verify(verify::VerifyArgs),
-    /// Checks registry, clusters, topics and clients, and says what to do.
+    /// Checks registry, clusters, topics and groups, and says what to do.
     Doctor(doctor::DoctorArgs),
     /// Prints completions for a shell; try: source <(zmsctl completions bash)
     Completions {

@@ -210,12 +210,12 @@ impl Printer {
 
 fn text(delivery: &Delivery) -> String {
     let (cluster, partition, offset) = (delivery.cluster(), delivery.partition(), delivery.offset());
-    let key = readable(delivery.key().map(AsRef::as_ref));
-    let payload = readable(delivery.payload().map(AsRef::as_ref));
+    let key = readable(delivery.key());
+    let payload = readable(delivery.payload());
     let mut line = format!("{cluster}/{partition}@{offset}\t{key}\t{payload}");
     for header in delivery.headers() {
-        let value = readable(header.value.as_ref().map(AsRef::as_ref));
-        line = format!("{line}\t{}={value}", visible(&header.name));
+        let value = readable(header.value);
+        line = format!("{line}\t{}={value}", visible(header.name));
     }
     line
 }
@@ -227,11 +227,11 @@ fn value(delivery: &Delivery) -> Value {
     object.insert("partition".to_owned(), delivery.partition().into());
     object.insert("offset".to_owned(), delivery.offset().into());
     object.insert("timestamp".to_owned(), json!(delivery.timestamp_ms()));
-    put(&mut object, "key", delivery.key().map(AsRef::as_ref));
-    put(&mut object, "payload", delivery.payload().map(AsRef::as_ref));
+    put(&mut object, "key", delivery.key());
+    put(&mut object, "payload", delivery.payload());
     let headers = delivery.headers().iter().map(|header| {
-        let mut shown = Map::from_iter([("name".to_owned(), header.name.clone().into())]);
-        put(&mut shown, "value", header.value.as_ref().map(AsRef::as_ref));
+        let mut shown = Map::from_iter([("name".to_owned(), header.name.into())]);
+        put(&mut shown, "value", header.value);
         Value::Object(shown)
     });
     object.insert("headers".to_owned(), headers.collect());

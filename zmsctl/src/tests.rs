@@ -162,27 +162,60 @@ fn plain_secrets_and_control_characters_are_not_printed() {
 #[test]
 fn settings_that_no_client_could_be_opened_with_are_refused() {
     let operator = estate();
-    for line in [
-        "zmsctl topic set orders --producer linger=40s",
-        "zmsctl topic add late --cluster a --producer linger=soon",
-        "zmsctl group set billing --consumer sessionTimeout=soon",
-        "zmsctl cluster add c --bootstrap nonsense --no-kafka-id",
+    for (line, words) in [
+        (
+            "zmsctl topic set orders --producer linger=40s",
+            "linger.ms is 40000 ms, message.timeout.ms is 30000 ms",
+        ),
+        ("zmsctl topic add late --cluster a --producer linger=soon", "linger=soon: expected a duration"),
+        ("zmsctl topic set orders --producer compression=gzipp", "expected none, gzip, snappy, lz4 or zstd"),
+        ("zmsctl group set billing --consumer maxPollInterval=30s", "max.poll.interval.ms is 30000 ms"),
+        ("zmsctl topic set orders --producer lingr=5ms", "did you mean linger?"),
+        ("zmsctl group set billing --consumer sessionTimeout=soon", "sessionTimeout=soon"),
+        ("zmsctl group add g --topic orders --consumer sessionTimeout=soon", "sessionTimeout=soon"),
+        ("zmsctl cluster add c --bootstrap nonsense --no-kafka-id", "nonsense is not host:port"),
+        ("zmsctl cluster set a --bootstrap nonsense", "nonsense is not host:port"),
     ] {
-        let words = operator.run(line).unwrap_err().to_string();
-        assert!(
-            words.contains("linger") || words.contains("soon") || words.contains("nonsense"),
-            "{line}: {words}"
-        );
+        let failure = operator.run(line).unwrap_err();
+        assert_eq!(failure.code(), 2, "{line}: {failure}");
+        assert!(failure.to_string().contains(words), "{line}: {failure}");
     }
-    assert_eq!(
-        operator.json("zmsctl topic show orders")["producer"].as_object().map(serde_json::Map::len),
-        Some(0)
-    );
+    assert_eq!(operator.data("/zms/topic/orders"), r#"{"schema":1,"cluster":"a"}"#);
+    let bare = operator.json("zmsctl topic set orders --producer linger=20");
+    assert_eq!(bare["producer"]["linger"], "20");
+}
+
+#[test]
+fn a_topic_in_use_says_how_it_is_moved_live() {
+    let operator = estate();
+    operator.json("zmsctl group add audit --topic orders");
+    let failure = operator.run("zmsctl topic set orders --cluster b").unwrap_err();
+    assert_eq!(failure.code(), 5);
+    let words = failure.to_string();
+    let expected = "to move it live: add --force, then `zmsctl group set audit --cluster b`, \
+                    `zmsctl group set billing --cluster b`";
+    assert!(words.contains("in use by group audit, group billing") && words.ends_with(expected), "{words}");
+    for line in [
+        "zmsctl topic set orders --cluster b --force",
+        "zmsctl group set audit --cluster b",
+        "zmsctl group set billing --cluster b",
+    ] {
+        assert_eq!(operator.json(line)["cluster"], "b", "{line}");
+    }
 }
 
 #[test]
 fn changing_nothing_is_a_wrong_command_line() {
-    for line in ["zmsctl topic set orders", "zmsctl group set billing", "zmsctl cluster set a"] {
-        assert!(Cli::try_parse_from(line.split_whitespace()).is_err(), "{line}");
+    for line in [
+        "zmsctl topic set orders",
+        "zmsctl topic set orders --force",
+        "zmsctl group set billing",
+        "zmsctl group set billing --force",
+        "zmsctl cluster set a",
+    ] {
+        let error = Cli::try_parse_from(line.split_whitespace()).expect_err(line);
+        assert_eq!(error.exit_code(), 2, "{line}");
+        let words = error.to_string();
+        assert!(words.contains("not provided") && words.contains("--unset-"), "{line}: {words}");
     }
 }

@@ -36,6 +36,8 @@ pub(super) const OUT_OF_ORDER: Work = Work {
     incumbents: &[],
 };
 
+/// Bytes of the text beside a committed position, as the SDK limits it.
+const METADATA: usize = 4000;
 /// Messages taken in and not completed, at a time.
 const IN_MEMORY: usize = 1000;
 
@@ -110,7 +112,7 @@ impl Book {
     }
 
     fn commit(&mut self) {
-        if let Some(due) = self.tracker.due() {
+        if let Some(due) = self.tracker.due(METADATA) {
             self.tracker.committed_to(due);
         }
     }

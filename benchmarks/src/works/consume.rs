@@ -88,7 +88,7 @@ fn ours(job: &Job, ordering: Ordering) -> Result<Sample, Failure> {
         let count = Arc::new(SharedCount::default());
         let counting = Arc::clone(&count);
         let handler = move |delivery: Delivery| {
-            counting.handled(delivery.payload().map(AsRef::as_ref));
+            counting.handled(delivery.payload());
             std::future::ready(Outcome::Done)
         };
         let _subscription = super::subscriber(&zms, job).ordering(ordering).handle(handler).await?;

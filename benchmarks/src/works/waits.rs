@@ -13,7 +13,7 @@ use std::{
 };
 
 use tokio::sync::mpsc;
-use zms_sdk::{Delivery, Outcome, consumer};
+use zms_sdk::{Delivery, Outcome, consumer::Ordering};
 
 use super::{Incumbent, Metric, Stage, Standard, Work, java, payload};
 use crate::{
@@ -99,7 +99,7 @@ fn asynchronous(job: &Job) -> Result<Sample, Failure> {
 }
 
 fn in_key_order(subscriber: zms_sdk::Subscriber) -> zms_sdk::Subscriber {
-    subscriber.ordering(consumer::Ordering::Key).workers(WORKERS as usize)
+    subscriber.ordering(Ordering::Key).workers(WORKERS as usize)
 }
 
 async fn finish(

@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let zms =
         Zms::builder().zookeeper(connect).instance("remote-member").without_snapshot().connect().await?;
     let subscription =
-        zms.subscribe(&group).workers(4).property("session.timeout.ms", "6000").handle(handle).await?;
+        zms.subscribe(&group).workers(4).property("session.timeout.ms", "10000").handle(handle).await?;
     subscription.ready().await?;
     tell("ready");
     std::future::pending::<()>().await;
@@ -35,8 +35,8 @@ async fn handle(delivery: Delivery) -> Outcome {
         delivery.cluster(),
         delivery.partition(),
         delivery.offset(),
-        text(delivery.key().map(|key| &key[..])),
-        text(delivery.payload().map(|payload| &payload[..])),
+        text(delivery.key()),
+        text(delivery.payload()),
     );
     tell(&format!("start {message}"));
     tokio::time::sleep(Duration::from_millis(5)).await;

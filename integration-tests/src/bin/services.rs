@@ -19,7 +19,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Starts the servers. Standard output is for the shell: eval "$(./dev services up)"
+    /// Starts the servers, those that ended with their data. Standard output is for the shell: eval "$(./dev services up)"
     Up {
         /// Brokers per cluster: 1, or 3 to see what the loss of one does.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=5))]
@@ -50,27 +50,15 @@ fn main() -> ExitCode {
 }
 
 fn up(brokers: u8, docker: bool) -> Result<(), String> {
-    let recorded = Running::recorded();
-    if let Some(running) = recorded.as_ref().filter(|running| is_up(running)) {
-        eprintln!("already up; `./dev services down` stops it");
+    if let Some(mut running) = Running::recorded() {
+        if is_up(&running) {
+            eprintln!("already up; `./dev services down` stops it");
+        } else {
+            revive(&mut running)?;
+            eprintln!("up again; `./dev services down` stops it and removes the data. For your shell:");
+        }
         println!("{}", running.exports());
         return Ok(());
-    }
-    let ended = |running: &Running| -> Vec<String> {
-        let ended = running.processes.iter().filter(|process| !process.is_ours());
-        ended.map(|process| process.name.clone()).collect()
-    };
-    if let Some(running) = recorded.as_ref().filter(|running| ended(running).len() < running.processes.len())
-    {
-        // What still runs holds data that somebody may want.
-        return Err(format!(
-            "{} ended; `./dev services down` first: it stops the others too, and erases all data",
-            ended(running).join(", ")
-        ));
-    }
-    if let Some(running) = recorded {
-        eprintln!("removing what is left of the last start");
-        stop(&running)?;
     }
     let running = if docker || availability() != Availability::Ready {
         docker_up(brokers)?
@@ -81,6 +69,23 @@ fn up(brokers: u8, docker: bool) -> Result<(), String> {
     eprintln!("up; `./dev services down` stops it and removes the data. For your shell:");
     println!("{}", running.exports());
     Ok(())
+}
+
+/// What was started before goes on with its data; only `down` erases them.
+fn revive(running: &mut Running) -> Result<(), String> {
+    if running.processes.is_empty() {
+        eprintln!("starting again with docker compose what has ended…");
+        return compose(&["up", "--detach", "--wait"]).map(drop);
+    }
+    let ended = running.processes.iter().filter(|process| !process.is_ours());
+    let ended = ended.map(|process| process.name.as_str()).collect::<Vec<_>>().join(", ");
+    eprintln!("has ended, and is started again with its data: {ended}…");
+    by_hand::revive(running).map_err(|error| {
+        format!(
+            "{error}\nWhat has ended ({ended}) does not start again; all data is still there. To begin anew: \
+             `./dev services down`, which erases it"
+        )
+    })
 }
 
 fn down() -> Result<(), String> {

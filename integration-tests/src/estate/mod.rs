@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zms_sdk::admin::{Admin, Format, Safety};
+use zms_sdk::producer::ProducerOptions;
 use zms_sdk::registry::port::{SessionState, SharedRegistry};
 use zms_sdk::registry::{ZooKeeper, ZooKeeperOptions};
 use zms_sdk::{ClusterName, GroupName, TopicName, Zms, ZmsBuilder};
@@ -26,7 +27,7 @@ pub use sender::{Sender, Sent};
 pub use trial::Trial;
 
 /// What a close may take; a healthy one takes far less.
-pub const CLOSE_LIMIT: Duration = Duration::from_secs(20);
+pub const CLOSE_LIMIT: Duration = Duration::from_secs(60);
 
 /// A registry of its own, below a path of its own, and the clusters that it knows.
 #[derive(Debug)]
@@ -141,7 +142,9 @@ impl Estate {
 
     /// Settings of a handle as one service process has it; no snapshot on disk.
     pub fn builder(&self, instance: &str) -> ZmsBuilder {
-        Zms::builder().zookeeper(&self.connect).instance(instance).without_snapshot()
+        // A busy broker must not be taken for a dead one: a switch that does not wait for it may reorder.
+        let producer = ProducerOptions::new().switch_stall(Duration::from_secs(30));
+        Zms::builder().zookeeper(&self.connect).instance(instance).without_snapshot().producer(producer)
     }
 
     /// A handle as one service process has it.

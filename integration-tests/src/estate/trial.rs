@@ -161,8 +161,7 @@ async fn handle(delivery: Delivery, kept: Guarantees, handled: Handled) -> Outco
         partition: delivery.partition(),
         offset: delivery.offset(),
     };
-    let payload = delivery.payload().map(|payload| &payload[..]).unwrap_or_default();
-    let Some(record) = Record::read(payload, delivery.key().map(|key| &key[..]), at) else {
+    let Some(record) = Record::read(delivery.payload().unwrap_or_default(), delivery.key(), at) else {
         handled.note_foreign();
         return Outcome::Done;
     };

@@ -99,6 +99,22 @@ impl Process {
         command_line(self.pid).is_some_and(|line| line.contains(&directory().display().to_string()))
     }
 
+    /// Starts it again where it ran, with its data, below `directory`.
+    fn revive(&mut self, directory: &Path, zookeeper: &str) -> Result<(), ServiceError> {
+        let unknown = || ServiceError::Request {
+            name: self.name.clone(),
+            problem: "nothing tells how it was started".to_owned(),
+        };
+        self.pid = if let Some((cluster, id)) = self.name.rsplit_once('-') {
+            let id: i32 = id.parse().map_err(|_| unknown())?;
+            Broker::revive(id, &directory.join(cluster).join(format!("broker-{id}")))?
+        } else {
+            let port = zookeeper.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+            ZooKeeperServer::revive(&directory.join(&self.name), port.ok_or_else(unknown)?)?
+        };
+        Ok(())
+    }
+
     /// SIGTERM, then SIGKILL; does nothing if the process is gone or its id has another owner.
     fn stop(&self) {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return };
@@ -152,6 +168,26 @@ pub fn up(brokers: usize) -> Result<Running, ServiceError> {
     Ok(running)
 }
 
+/// Starts the recorded processes that have ended again, on their ports and with their data, and records what runs now.
+/// What runs already goes on. Those that do not come up stay ended, and no data is removed.
+///
+/// # Errors
+/// When one does not start, for example because another program took its port; the others may have started.
+pub fn revive(running: &mut Running) -> Result<(), ServiceError> {
+    let zookeeper = running.zookeeper.clone();
+    // All at once: brokers of a cluster wait for one another.
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let ended = running.processes.iter_mut().filter(|process| !process.is_ours());
+        let zookeeper = &zookeeper;
+        let revived: Vec<_> =
+            ended.map(|process| scope.spawn(move || process.revive(&directory(), zookeeper))).collect();
+        let joined = revived.into_iter().map(std::thread::ScopedJoinHandle::join);
+        joined.map(|outcome| outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
+    running.record()?;
+    outcomes.into_iter().collect()
+}
+
 /// Stops the recorded processes that are still ours, and removes their data.
 ///
 /// # Errors
@@ -196,4 +232,49 @@ fn command_line(pid: u32) -> Option<String> {
     }
     let output = Command::new("ps").args(["-o", "command=", "-p", &pid.to_string()]).output().ok()?;
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::services::require_services;
+
+    /// Ends the server also when the test fails.
+    struct Ended(Process);
+
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            if let Some(pid) = i32::try_from(self.0.pid).ok().and_then(Pid::from_raw) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_that_ended_goes_on_with_its_data_and_on_its_port_alone() {
+        if !require_services() {
+            return;
+        }
+        let directory = tempfile::tempdir().expect("a directory");
+        let own = directory.path().join("zookeeper");
+        fs::create_dir(&own).expect("a directory in it");
+        let first = ZooKeeperServer::launch(own.clone(), PortLease::any().expect("a port")).expect("a start");
+        let (zookeeper, data) = (first.connect_string(), own.join("data"));
+        first.kill();
+        first.detach();
+        fs::write(data.join("marker"), "").expect("its data");
+
+        let mut process = Process { name: "zookeeper".to_owned(), pid: 0 };
+        process.revive(directory.path(), &zookeeper).expect("a start");
+        let mut running = Ended(process);
+        assert!(command_line(running.0.pid).expect("a process").contains(&own.display().to_string()));
+        assert!(std::net::TcpStream::connect(&zookeeper).is_ok());
+
+        let taken = running.0.clone().revive(directory.path(), &zookeeper).expect_err("its port is taken");
+        assert!(taken.to_string().contains("another program listens"), "{taken}");
+        running.0.name = "what-else".to_owned();
+        let unknown = running.0.revive(directory.path(), &zookeeper).expect_err("nobody knows it");
+        assert!(unknown.to_string().contains("how it was started"), "{unknown}");
+        assert!(data.join("marker").exists(), "its data stay whatever fails");
+    }
 }

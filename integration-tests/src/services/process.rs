@@ -165,6 +165,23 @@ impl Jvm {
         }
     }
 
+    /// Starts the process, to outlive this one, with what an earlier one left in the same directory, and waits until
+    /// `ready` holds. If `port` is taken or it does not come up, it is ended, and the directory stays. Its process id.
+    pub(crate) fn revive(&self, port: u16, ready: impl Fn() -> bool) -> Result<u32, ServiceError> {
+        self.detached.store(true, Ordering::Relaxed);
+        if accepts(port) {
+            let problem = format!("another program listens on port {port}");
+            return Err(ServiceError::Request { name: self.name().to_owned(), problem });
+        }
+        let started = self.start(ready);
+        let Some(pid) = self.pid().filter(|_| started.is_ok()) else {
+            self.kill();
+            return Err(started.err().unwrap_or_else(|| ServiceError::NotRunning(self.name().to_owned())));
+        };
+        self.detach();
+        Ok(pid)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -13,6 +13,8 @@ use super::install;
 use super::port::{PortLease, loopback};
 use super::process::{Jvm, Launch};
 
+const CONFIG: &str = "zoo.cfg";
+
 /// A `ZooKeeper` server on a loopback port. Clones share it; the last one to be dropped kills it.
 ///
 /// Ticks are 200 ms, so that sessions may be as short as 400 ms.
@@ -37,18 +39,18 @@ impl ZooKeeperServer {
     }
 
     pub(crate) fn launch(directory: PathBuf, port: PortLease) -> Result<Self, ServiceError> {
-        let config = directory.join("zoo.cfg");
-        fs::write(&config, configuration(&directory, port.port())).attempting("write zoo.cfg")?;
-        let jvm = Jvm::new(Launch {
-            name: format!("ZooKeeper on port {}", port.port()),
-            directory,
-            jvm_options: vec!["-Xmx256m".into(), "-Dzookeeper.jmx.log4j.disable=true".into()],
-            main_class: "org.apache.zookeeper.server.quorum.QuorumPeerMain",
-            arguments: vec![config.display().to_string()],
-        });
+        fs::write(directory.join(CONFIG), configuration(&directory, port.port()))
+            .attempting("write zoo.cfg")?;
+        let jvm = jvm(directory, port.port());
         let server = Self { inner: Arc::new(Inner { jvm, port }) };
         server.restart()?;
         Ok(server)
+    }
+
+    /// Starts a server that ran in `directory` before and has ended, with its data, to outlive this process. Its process
+    /// id.
+    pub(crate) fn revive(directory: &Path, port: u16) -> Result<u32, ServiceError> {
+        jvm(directory.to_owned(), port).revive(port, || serves(port))
     }
 
     /// `127.0.0.1:<port>`, for a client.
@@ -107,6 +109,17 @@ impl ZooKeeperServer {
     pub(crate) fn detach(&self) {
         self.inner.jvm.detach();
     }
+}
+
+fn jvm(directory: PathBuf, port: u16) -> Jvm {
+    let config = directory.join(CONFIG);
+    Jvm::new(Launch {
+        name: format!("ZooKeeper on port {port}"),
+        directory,
+        jvm_options: vec!["-Xmx256m".into(), "-Dzookeeper.jmx.log4j.disable=true".into()],
+        main_class: "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+        arguments: vec![config.display().to_string()],
+    })
 }
 
 fn configuration(directory: &Path, port: u16) -> String {

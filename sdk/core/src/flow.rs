@@ -36,11 +36,16 @@ pub struct Valve {
 impl Valve {
     /// Takes in the present load; whether the valve is open now.
     pub fn update(&mut self, load: Load, high: Load) -> bool {
-        if load.reaches(high) {
-            self.closed = true;
-        } else if load.within_half_of(high) {
-            self.closed = false;
-        }
+        self.turn(load.reaches(high), load.within_half_of(high))
+    }
+
+    /// As [`update`](Self::update), by a count with a high mark of its own.
+    pub fn update_count(&mut self, count: usize, high: usize) -> bool {
+        self.turn(count >= high, count <= high / 2)
+    }
+
+    fn turn(&mut self, close: bool, open: bool) -> bool {
+        self.closed = close || (self.closed && !open);
         !self.closed
     }
 }
@@ -64,6 +69,16 @@ impl Marks {
     /// The load at which a partition is paused.
     pub fn high(&self) -> Load {
         Load { messages: (self.share.messages * 2 / 3).max(1), bytes: (self.share.bytes / 3 * 2).max(1) }
+    }
+
+    /// How far a partition's work may be ahead of its position, in messages, before it is paused: those done above an
+    /// unfinished one count too. `most`, or less where many partitions share the total.
+    ///
+    /// One that is done leaves its payload behind but not its place in the books, so that a message which is never
+    /// finished would let them grow for ever. Ten times a partition's share is allowed, as a place is small beside a
+    /// message. May be exceeded by one batch.
+    pub fn ahead(&self, most: usize) -> usize {
+        self.share.messages.saturating_mul(10).min(most).max(1)
     }
 
     /// How many messages of about `typical_bytes` may be fetched at once, at most `max`, while `load` is in memory.
@@ -118,6 +133,20 @@ mod tests {
         assert_eq!(marks.batch(load(0, 0), 1, 3), 3);
         assert_eq!(marks.batch(load(89, 0), 1, 500), 1);
         assert_eq!(marks.batch(load(900, 90_000), 500, 500), 1);
+    }
+
+    #[test]
+    fn work_may_be_ahead_by_ten_shares_and_never_by_more_than_the_most() {
+        assert_eq!(Marks::new(load(1000, 1), 10).ahead(20_000), 1000);
+        assert_eq!(Marks::new(load(50_000, 1), 1).ahead(20_000), 20_000);
+        assert_eq!(Marks::new(load(1, 1), 10).ahead(0), 1);
+    }
+
+    #[test]
+    fn a_count_has_marks_of_the_same_width() {
+        let mut valve = Valve::default();
+        let states = [9, 10, 6, 5, 9].map(|count| valve.update_count(count, 10));
+        assert_eq!(states, [true, false, false, true, true]);
     }
 
     proptest! {

@@ -3,6 +3,8 @@
 //! Registry data is untrusted. A property that is not listed here is dropped with a reason and never fatal: one bad
 //! line must not stop a service that worked without it. A service's own configuration is not bound by this list.
 
+pub mod value;
+
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 /// Which node's settings are looked at.
@@ -19,9 +21,9 @@ pub enum Scope {
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Cluster => "properties of a cluster",
-            Self::Producer => "producer of a topic",
-            Self::Consumer => "consumer of a group",
+            Self::Cluster => "the properties of a cluster",
+            Self::Producer => "the producer settings of a topic",
+            Self::Consumer => "the consumer settings of a group",
         })
     }
 }
@@ -70,9 +72,50 @@ pub fn check(scope: Scope, name: &str) -> Result<(), Dropped> {
     let reason = match (excluded, elsewhere) {
         (Some((_, reason)), _) => (*reason).to_owned(),
         (None, Some(other)) => format!("has no effect in {scope}; set it in {other}"),
-        (None, None) => format!("not on the list of what {scope} may set"),
+        (None, None) => unknown(scope, name),
     };
     Err(Dropped { name: name.to_owned(), reason })
+}
+
+/// Names what may have been meant, or else what there is.
+fn unknown(scope: Scope, name: &str) -> String {
+    let reason = format!("not one of {scope}");
+    if let Some(known) = nearest(scope, name) {
+        return format!("{reason}; did you mean {known}?");
+    }
+    let tuning = match scope {
+        Scope::Cluster => return format!("{reason}, which say how to reach it, by librdkafka's names"),
+        Scope::Producer => PRODUCER_TUNING,
+        Scope::Consumer => CONSUMER_TUNING,
+    };
+    format!("{reason}, which are {} and some of librdkafka's", tuning.join(", "))
+}
+
+/// The known name that a misspelt one stands for.
+fn nearest(scope: Scope, name: &str) -> Option<&'static str> {
+    /// What is longer is no misspelling, and not worth the comparison.
+    const LONGEST: usize = 64;
+    if name.len() > LONGEST {
+        return None;
+    }
+    let distance = |known: &str| distance(&name.to_lowercase(), &known.to_lowercase());
+    let (distance, known) = names(scope).map(|known| (distance(known), known)).min()?;
+    (distance <= 2.min(known.len() / 3)).then_some(known)
+}
+
+/// How many letters must be put in, left out or exchanged to make one text of the other (Levenshtein).
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
+    for (i, a) in one.chars().enumerate() {
+        let mut diagonal = i;
+        row[0] = i + 1;
+        for (j, b) in other.chars().enumerate() {
+            let exchanged = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = exchanged.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.chars().count()]
 }
 
 /// Whether a property's value must not stand in the registry in plain text.
@@ -104,11 +147,16 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
 }
 
 fn allowed(scope: Scope, name: &str) -> bool {
-    match scope {
-        Scope::Cluster => CLUSTER.contains(&name),
-        Scope::Producer => PRODUCER_TUNING.contains(&name) || PRODUCER.contains(&name),
-        Scope::Consumer => CONSUMER_TUNING.contains(&name) || CONSUMER.contains(&name),
-    }
+    names(scope).any(|known| known == name)
+}
+
+fn names(scope: Scope) -> impl Iterator<Item = &'static str> {
+    let (tuning, properties): (&[&str], _) = match scope {
+        Scope::Cluster => (&[], CLUSTER),
+        Scope::Producer => (PRODUCER_TUNING, PRODUCER),
+        Scope::Consumer => (CONSUMER_TUNING, CONSUMER),
+    };
+    tuning.iter().chain(properties).copied()
 }
 
 /// The SDK's own keys in `producer` of a topic node.
@@ -335,9 +383,43 @@ mod tests {
         assert_eq!(check(Scope::Cluster, "security.protocol"), Ok(()));
         assert_eq!(check(Scope::Producer, "partitioner"), Ok(()));
         let refused = check(Scope::Cluster, "linger.ms").unwrap_err();
-        assert!(refused.reason.ends_with("set it in producer of a topic"), "{}", refused.reason);
+        assert!(refused.reason.ends_with("set it in the producer settings of a topic"), "{}", refused.reason);
         let refused = check(Scope::Consumer, "partitioner").unwrap_err();
-        assert!(refused.reason.ends_with("set it in producer of a topic"), "{}", refused.reason);
+        assert!(refused.reason.ends_with("set it in the producer settings of a topic"), "{}", refused.reason);
+    }
+
+    #[test]
+    fn a_misspelt_name_is_answered_with_the_right_one_and_any_other_with_those_there_are() {
+        let reason = |scope, name| check(scope, name).unwrap_err().to_string();
+        for (scope, name, meant) in [
+            (Scope::Producer, "lingr", "linger"),
+            (Scope::Producer, "batchsize", "batchSize"),
+            (Scope::Consumer, "sesionTimeout", "sessionTimeout"),
+            (Scope::Consumer, "fetch.min.byte", "fetch.min.bytes"),
+            (Scope::Cluster, "sasl.mechanim", "sasl.mechanism"),
+        ] {
+            let words = reason(scope, name);
+            assert!(words.ends_with(&format!("; did you mean {meant}?")), "{words}");
+        }
+        assert_eq!(
+            reason(Scope::Producer, "speed"),
+            "speed: not one of the producer settings of a topic, which are profile, linger, batchSize, compression, \
+             deliveryTimeout and some of librdkafka's"
+        );
+        let words = reason(Scope::Consumer, "x");
+        assert!(words.contains("maxPollInterval, sessionTimeout"), "{words}");
+        for far in ["no.such.thing", &"linger".repeat(20)] {
+            assert!(!reason(Scope::Cluster, far).contains("did you mean"));
+        }
+    }
+
+    #[test]
+    fn the_distance_of_two_texts_counts_letters() {
+        for (one, other, expected) in
+            [("", "", 0), ("a", "", 1), ("", "ab", 2), ("linger", "lingr", 1), ("kitten", "sitting", 3)]
+        {
+            assert_eq!((distance(one, other), distance(other, one)), (expected, expected), "{one} {other}");
+        }
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! What of an assigned partition was delivered, is done, and may be committed.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, ops::Range};
 
-use crate::flow::Load;
+use crate::{
+    flow::Load,
+    progress::{DoneSet, Progress},
+};
 
 /// Number of one assignment of one partition. Never used twice in a process; work and its completion carry it, so that
 /// what belongs to an earlier assignment of the same partition is told apart.
@@ -11,30 +14,54 @@ pub struct Epoch(pub u64);
 
 /// The book of one assignment.
 ///
-/// Events: [`deliver`](Self::deliver), [`begin`](Self::begin), then one of [`complete`](Self::complete) and
+/// Events: first [`resume`](Self::resume), where the commit that it starts from said more than its position; then
+/// [`deliver`](Self::deliver), [`begin`](Self::begin), and one of [`complete`](Self::complete) and
 /// [`abandon`](Self::abandon) for each begun run. Verbs: [`stop`](Self::stop), after which nothing begins and nothing
 /// is taken in, then [`close`](Self::close), after which completions are late. Questions: all others.
 ///
 /// Contiguity is over the sequence of messages delivered, not over offset numbers: logs have gaps.
+///
+/// All but [`due`](Self::due) take the same short time however many messages there are, and allocate only while more
+/// messages are held than ever before.
 #[derive(Debug)]
 pub struct Tracker {
     epoch: Epoch,
-    /// Delivered and not yet covered by `position`, in offset order.
+    /// Delivered and not yet covered by `position`, in offset order. The first is never a done one.
     slots: VecDeque<Slot>,
     position: i64,
-    committed: Option<i64>,
     next: i64,
+    done_slots: usize,
     unfinished_bytes: usize,
     running: usize,
+    resumed: Resumed,
+    /// Messages completed, to tell whether there is news since the last commit.
+    completions: u64,
+    committed: Committed,
     stage: Stage,
 }
 
+// Small, as there is one for each message in work: the time and two words of 32 bits.
 #[derive(Debug)]
 struct Slot {
     offset: i64,
-    bytes: usize,
     delivered_at: u64,
+    bytes: u32,
     done: bool,
+}
+
+/// What the commit that the assignment starts from named as done, as far as it was not delivered again yet.
+#[derive(Debug, Default)]
+struct Resumed {
+    done: DoneSet,
+    /// Ranges before this one are below what was delivered.
+    passed: usize,
+}
+
+#[derive(Debug)]
+struct Committed {
+    position: Option<i64>,
+    metadata: String,
+    completions: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
@@ -49,6 +76,8 @@ enum Stage {
 pub enum Delivered {
     /// It counts, and is to be handled.
     Accepted,
+    /// It was done before this assignment: it counts, and is not to be handled again.
+    AlreadyDone,
     /// The assignment takes in nothing any more: drop it, it will be delivered to the next owner.
     Stopped,
     /// Its offset is not above what was delivered before: the log was replaced, or the reader moved back. This
@@ -76,6 +105,16 @@ pub struct Oldest {
     pub delivered_at: u64,
 }
 
+/// What a commit says of a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// The position: all delivered below it are done.
+    pub offset: i64,
+    /// What is done above it, as [`Progress`] writes it; empty when nothing is.
+    pub metadata: String,
+    completions: u64,
+}
+
 impl Tracker {
     /// A book for reading from `start` on. `committed` is what the group has committed there already.
     pub fn new(epoch: Epoch, start: i64, committed: Option<i64>) -> Self {
@@ -83,12 +122,20 @@ impl Tracker {
             epoch,
             slots: VecDeque::new(),
             position: start,
-            committed,
             next: start,
+            done_slots: 0,
             unfinished_bytes: 0,
             running: 0,
+            resumed: Resumed::default(),
+            completions: 0,
+            committed: Committed { position: committed, metadata: String::new(), completions: 0 },
             stage: Stage::Open,
         }
+    }
+
+    /// Takes in what was done above the start before this assignment. Before the first delivery.
+    pub fn resume(&mut self, done: DoneSet) {
+        self.resumed = Resumed { done, passed: 0 };
     }
 
     /// Takes in a message. `now` is in a unit of the caller's choice and comes back in [`Tracker::oldest`].
@@ -99,9 +146,14 @@ impl Tracker {
         if offset < self.next {
             return Delivered::Backwards;
         }
-        self.next = offset + 1;
-        self.unfinished_bytes += bytes;
-        self.slots.push_back(Slot { offset, bytes, delivered_at: now, done: false });
+        self.next = offset.saturating_add(1);
+        if self.resumed.takes(offset) {
+            self.deliver_done(offset, now);
+            return Delivered::AlreadyDone;
+        }
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.unfinished_bytes += bytes as usize;
+        self.slots.push_back(Slot { offset, delivered_at: now, bytes, done: false });
         Delivered::Accepted
     }
 
@@ -124,13 +176,8 @@ impl Tracker {
         if self.stage == Stage::Closed {
             return Completed::Late;
         }
-        // Messages of one lane end in order, so that the first slot is nearly always the one.
-        let index = match self.slots.front() {
-            Some(front) if front.offset == offset => Ok(0),
-            _ => self.slots.binary_search_by_key(&offset, |slot| slot.offset),
-        };
-        match index {
-            Ok(index) if !self.slots[index].done => self.mark_done(index),
+        match self.index_of(offset) {
+            Some(index) if !self.slots[index].done => self.mark_done(index),
             _ => return Completed::Unknown,
         }
         Completed::Counted
@@ -146,14 +193,27 @@ impl Tracker {
         self.stage = Stage::Closed;
     }
 
-    /// The broker has stored `offset`.
-    pub fn committed_to(&mut self, offset: i64) {
-        self.committed = self.committed.max(Some(offset));
+    /// The broker has stored `mark`. One that was overtaken by a higher one changes nothing.
+    pub fn committed_to(&mut self, mark: Mark) {
+        let Mark { offset, metadata, completions } = mark;
+        if Some(offset) >= self.committed.position && completions >= self.committed.completions {
+            self.committed = Committed { position: Some(offset), metadata, completions };
+        }
     }
 
-    /// The position to commit, if it is news to the broker.
-    pub fn due(&self) -> Option<i64> {
-        (self.stage != Stage::Closed && Some(self.position) > self.committed).then_some(self.position)
+    /// What to commit, if it is news to the broker: a higher position, or at the same one more that is done above it.
+    /// The metadata takes at most `limit` bytes. Takes time by the number of messages held while some are done above
+    /// the position.
+    pub fn due(&self, limit: usize) -> Option<Mark> {
+        let committed = &self.committed;
+        let moved = Some(self.position) > committed.position;
+        let grown = Some(self.position) == committed.position && self.completions > committed.completions;
+        if self.stage == Stage::Closed || !(moved || grown) {
+            return None;
+        }
+        let metadata = self.metadata(limit);
+        let news = moved || metadata != committed.metadata;
+        news.then_some(Mark { offset: self.position, metadata, completions: self.completions })
     }
 
     /// The assignment's number.
@@ -173,7 +233,7 @@ impl Tracker {
 
     /// The position last committed.
     pub fn committed(&self) -> Option<i64> {
-        self.committed
+        self.committed.position
     }
 
     /// Handlers running.
@@ -191,259 +251,119 @@ impl Tracker {
         self.stage == Stage::Closed
     }
 
-    /// Messages from the position on, done ones behind an unfinished one included, and the bytes of the unfinished.
+    /// The unfinished messages and their bytes: what is in memory.
     pub fn load(&self) -> Load {
-        Load { messages: self.slots.len(), bytes: self.unfinished_bytes }
+        Load { messages: self.slots.len() - self.done_slots, bytes: self.unfinished_bytes }
+    }
+
+    /// Messages delivered from the position on, done ones behind an unfinished one included: how far the work is ahead
+    /// of what a plain position can say.
+    pub fn span(&self) -> usize {
+        self.slots.len()
     }
 
     /// The unfinished message with the lowest offset.
     pub fn oldest(&self) -> Option<Oldest> {
-        // The first slot is never a done one: those leave at once.
         let slot = self.slots.front()?;
         Some(Oldest { offset: slot.offset, delivered_at: slot.delivered_at })
     }
 
-    fn mark_done(&mut self, index: usize) {
-        self.slots[index].done = true;
-        self.unfinished_bytes -= self.slots[index].bytes;
-        while self.slots.front().is_some_and(|slot| slot.done) {
-            if let Some(slot) = self.slots.pop_front() {
-                self.position = slot.offset + 1;
+    /// Messages done above the position. Between two of them that followed one another in the log, offsets that do
+    /// not exist count as done too, just as the position passes over them.
+    pub fn done_ahead(&self) -> DoneSet {
+        let mut done = DoneSet::default();
+        let mut from = None;
+        for slot in &self.slots {
+            if slot.done {
+                done.push(from.unwrap_or(slot.offset)..slot.end());
+            }
+            from = slot.done.then_some(slot.end());
+        }
+        self.resumed.left(self.next).for_each(|range| done.push(range));
+        done
+    }
+
+    fn metadata(&self, limit: usize) -> String {
+        if self.done_slots == 0 && self.resumed.is_over() {
+            return String::new();
+        }
+        Progress { start: None, done: self.done_ahead() }.encode(self.position, limit)
+    }
+
+    fn deliver_done(&mut self, offset: i64, now: u64) {
+        if self.slots.is_empty() {
+            self.position = self.next;
+        } else {
+            self.done_slots += 1;
+            self.slots.push_back(Slot { offset, delivered_at: now, bytes: 0, done: true });
+        }
+    }
+
+    /// Where a log has no gaps the distance from the first slot is the index. Each offset that is missing in between
+    /// makes the index smaller by one, so that the search is among as many slots as offsets are missing.
+    fn index_of(&self, offset: i64) -> Option<usize> {
+        let (first, last) = (self.slots.front()?.offset, self.slots.back()?.offset);
+        if !(first..=last).contains(&offset) {
+            return None;
+        }
+        let newest = self.slots.len() - 1;
+        let distance = usize::try_from(offset - first).unwrap_or(usize::MAX);
+        let missing = usize::try_from(last - first).unwrap_or(usize::MAX).saturating_sub(newest);
+        let (mut low, mut high) = (distance.saturating_sub(missing), distance.min(newest));
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.slots[middle].offset < offset {
+                low = middle + 1;
+            } else {
+                high = middle;
             }
         }
+        (self.slots[low].offset == offset).then_some(low)
+    }
+
+    fn mark_done(&mut self, index: usize) {
+        self.completions += 1;
+        let slot = &mut self.slots[index];
+        slot.done = true;
+        self.unfinished_bytes -= slot.bytes as usize;
+        self.done_slots += 1;
+        if index > 0 {
+            return;
+        }
+        while self.slots.front().is_some_and(|slot| slot.done) {
+            if let Some(slot) = self.slots.pop_front() {
+                self.done_slots -= 1;
+                self.position = slot.end();
+            }
+        }
+    }
+}
+
+impl Slot {
+    fn end(&self) -> i64 {
+        self.offset.saturating_add(1)
+    }
+}
+
+impl Resumed {
+    /// Whether this offset is done. Only for ever higher ones.
+    fn takes(&mut self, offset: i64) -> bool {
+        let ranges = self.done.ranges();
+        while ranges.get(self.passed).is_some_and(|range| range.end <= offset) {
+            self.passed += 1;
+        }
+        ranges.get(self.passed).is_some_and(|range| range.start <= offset)
+    }
+
+    fn is_over(&self) -> bool {
+        self.passed == self.done.ranges().len()
+    }
+
+    /// What is still to come, from `next` on.
+    fn left(&self, next: i64) -> impl Iterator<Item = Range<i64>> {
+        self.done.ranges()[self.passed..].iter().map(move |range| range.start.max(next)..range.end)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn tracker(start: i64) -> Tracker {
-        Tracker::new(Epoch(1), start, None)
-    }
-
-    fn handle(tracker: &mut Tracker, offset: i64) -> Completed {
-        assert!(tracker.begin());
-        tracker.complete(offset)
-    }
-
-    #[test]
-    fn gaps_in_the_log_do_not_hold_the_position() {
-        let mut t = tracker(0);
-        for offset in [0, 2, 4, 6] {
-            assert_eq!(t.deliver(offset, 1, 0), Delivered::Accepted);
-        }
-        let positions: Vec<i64> = [0, 2, 6, 4]
-            .into_iter()
-            .map(|offset| {
-                handle(&mut t, offset);
-                t.position()
-            })
-            .collect();
-        assert_eq!(positions, [1, 3, 3, 7]);
-    }
-
-    #[test]
-    fn the_position_does_not_follow_what_was_only_delivered() {
-        let mut t = tracker(0);
-        for offset in 0..10 {
-            t.deliver(offset, 1, 0);
-        }
-        for offset in 0..4 {
-            handle(&mut t, offset);
-        }
-        assert_eq!(t.due(), Some(4));
-        assert_eq!(t.oldest().map(|o| o.offset), Some(4));
-    }
-
-    #[test]
-    fn a_resolved_start_is_due_at_once_and_a_committed_one_is_not() {
-        assert_eq!(tracker(7).due(), Some(7));
-        assert_eq!(Tracker::new(Epoch(1), 7, Some(7)).due(), None);
-    }
-
-    #[test]
-    fn a_position_is_never_due_backwards() {
-        let mut t = tracker(0);
-        t.deliver(0, 1, 0);
-        handle(&mut t, 0);
-        t.committed_to(5);
-        assert_eq!(t.due(), None);
-        t.committed_to(3);
-        assert_eq!(t.committed(), Some(5));
-    }
-
-    #[test]
-    fn after_a_stop_queued_work_is_skipped_and_running_work_still_counts() {
-        let mut t = tracker(0);
-        t.deliver(0, 1, 0);
-        t.deliver(1, 1, 0);
-        assert!(t.begin());
-        t.stop();
-        assert!(!t.begin());
-        assert_eq!(t.deliver(2, 1, 0), Delivered::Stopped);
-        assert_eq!(t.running(), 1);
-        assert_eq!(t.complete(0), Completed::Counted);
-        assert_eq!((t.running(), t.due()), (0, Some(1)));
-    }
-
-    #[test]
-    fn completions_after_the_close_are_late() {
-        let mut t = tracker(0);
-        t.deliver(0, 1, 0);
-        assert!(t.begin());
-        t.close();
-        t.stop();
-        assert_eq!(t.complete(0), Completed::Late);
-        assert_eq!((t.position(), t.due(), t.running()), (0, None, 0));
-    }
-
-    #[test]
-    fn a_second_completion_does_not_count() {
-        let mut t = tracker(0);
-        t.deliver(0, 5, 0);
-        t.deliver(1, 5, 0);
-        assert_eq!(handle(&mut t, 1), Completed::Counted);
-        assert_eq!(handle(&mut t, 1), Completed::Unknown);
-        assert_eq!(handle(&mut t, 9), Completed::Unknown);
-        assert_eq!(t.load(), Load { messages: 2, bytes: 5 });
-    }
-
-    #[test]
-    fn a_log_that_starts_over_is_reported() {
-        let mut t = tracker(10);
-        assert_eq!(t.deliver(10, 1, 0), Delivered::Accepted);
-        assert_eq!(t.deliver(10, 1, 0), Delivered::Backwards);
-        assert_eq!(t.deliver(0, 1, 0), Delivered::Backwards);
-    }
-
-    #[derive(Debug, Clone)]
-    enum Op {
-        Deliver { gap: i64, bytes: usize },
-        Begin,
-        Abandon,
-        Complete { pick: usize },
-        Commit,
-        Stop,
-        Close,
-    }
-
-    fn ops() -> impl Strategy<Value = Vec<Op>> {
-        let op = prop_oneof![
-            8 => (0_i64..4, 0_usize..100).prop_map(|(gap, bytes)| Op::Deliver { gap, bytes }),
-            6 => Just(Op::Begin),
-            1 => Just(Op::Abandon),
-            6 => (0_usize..40).prop_map(|pick| Op::Complete { pick }),
-            2 => Just(Op::Commit),
-            1 => Just(Op::Stop),
-        ];
-        let end = prop_oneof![3 => Just(Op::Stop), 1 => Just(Op::Close)];
-        (proptest::collection::vec(op.clone(), 0..120), end, proptest::collection::vec(op, 0..20)).prop_map(
-            |(mut all, end, rest)| {
-                all.push(end);
-                all.extend(rest);
-                all
-            },
-        )
-    }
-
-    /// The naive book: every message ever delivered, and whether it is done.
-    #[derive(Default)]
-    struct Oracle {
-        all: BTreeMap<i64, (usize, bool)>,
-        start: i64,
-        committed: Option<i64>,
-        running: usize,
-        stopped: bool,
-        closed: bool,
-    }
-
-    impl Oracle {
-        fn position(&self) -> i64 {
-            let unfinished = self.all.iter().find(|(_, (_, done))| !done).map(|(offset, _)| *offset);
-            let below = |offset: i64| self.all.range(..offset).next_back().map_or(self.start, |(o, _)| o + 1);
-            below(unfinished.unwrap_or(i64::MAX))
-        }
-
-        fn load(&self) -> Load {
-            let first = self.all.iter().find(|(_, (_, done))| !done).map_or(i64::MAX, |(offset, _)| *offset);
-            let bytes = self.all.values().filter(|(_, done)| !done).map(|(bytes, _)| bytes).sum();
-            Load { messages: self.all.range(first..).count(), bytes }
-        }
-
-        fn agrees_with(&self, t: &Tracker) {
-            assert_eq!(t.position(), self.position());
-            assert_eq!(t.load(), self.load());
-            assert_eq!(t.running(), self.running);
-            assert_eq!(t.is_stopped(), self.stopped);
-            assert_eq!(t.oldest().map(|o| o.offset), self.all.iter().find(|(_, (_, d))| !d).map(|(o, _)| *o));
-            let news = !self.closed && self.committed.is_none_or(|c| self.position() > c);
-            assert_eq!(t.due(), news.then(|| self.position()));
-        }
-    }
-
-    fn apply(op: &Op, t: &mut Tracker, oracle: &mut Oracle) {
-        match *op {
-            Op::Deliver { gap, bytes } => {
-                let offset = t.next() + gap;
-                let taken = t.deliver(offset, bytes, 0) == Delivered::Accepted;
-                assert_eq!(taken, !oracle.stopped);
-                if taken {
-                    oracle.all.insert(offset, (bytes, false));
-                }
-            }
-            Op::Begin => {
-                let begun = t.begin();
-                assert_eq!(begun, !oracle.stopped);
-                oracle.running += usize::from(begun);
-            }
-            Op::Abandon if oracle.running > 0 => {
-                t.abandon();
-                oracle.running -= 1;
-            }
-            Op::Complete { pick } if oracle.running > 0 && !oracle.all.is_empty() => {
-                oracle.running -= 1;
-                let count = oracle.all.len();
-                let (offset, (_, done)) = oracle.all.iter_mut().nth(pick % count).unwrap();
-                let expected = match (oracle.closed, *done) {
-                    (true, _) => Completed::Late,
-                    (false, true) => Completed::Unknown,
-                    (false, false) => Completed::Counted,
-                };
-                *done |= !oracle.closed;
-                assert_eq!(t.complete(*offset), expected);
-            }
-            Op::Commit => {
-                if let Some(due) = t.due() {
-                    t.committed_to(due);
-                    oracle.committed = Some(due);
-                }
-            }
-            Op::Stop => {
-                t.stop();
-                oracle.stopped = true;
-            }
-            Op::Close => {
-                t.close();
-                (oracle.stopped, oracle.closed) = (true, true);
-            }
-            Op::Abandon | Op::Complete { .. } => {}
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn the_book_agrees_with_a_naive_one(start in 0_i64..1000, ops in ops()) {
-            let mut t = tracker(start);
-            let mut oracle = Oracle { start, ..Oracle::default() };
-            for op in &ops {
-                apply(op, &mut t, &mut oracle);
-                oracle.agrees_with(&t);
-            }
-        }
-    }
-}
+mod tests;

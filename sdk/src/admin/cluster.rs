@@ -169,9 +169,11 @@ fn check(before: &ClusterMeta, after: &ClusterMeta) -> Result<(), AdminError> {
     }
     let servers = after.bootstrap.split([',', ' ']).filter(|server| !server.is_empty());
     for server in servers {
-        let port = server.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
-        if port.is_none() && before.bootstrap != after.bootstrap {
-            let reason = format!("{server} has no port; expected host:port, separated by commas");
+        let has_port = server
+            .rsplit_once(':')
+            .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0));
+        if !has_port && before.bootstrap != after.bootstrap {
+            let reason = format!("{server} is not host:port; expected such servers, separated by commas");
             return Err(AdminError::Invalid { field: "bootstrap".to_owned(), reason });
         }
     }

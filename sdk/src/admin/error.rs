@@ -31,10 +31,7 @@ pub enum AdminError {
         name: String,
     },
     /// Something depends on the entry.
-    #[error(
-        "{what} {name} is in use by {}; end that first, or use --force (running services follow a forced change of cluster)",
-        users.join(", ")
-    )]
+    #[error("{what} {name} is in use by {}; end that first, or use --force", users.join(", "))]
     InUse {
         /// `cluster`, `topic` or `group`.
         what: &'static str,

@@ -259,6 +259,71 @@ async fn settings_that_could_not_work_are_refused() {
 }
 
 #[tokio::test]
+async fn producer_settings_are_checked_over_the_properties_of_each_cluster_that_they_meet() {
+    let Estate { admin, .. } = estate(Format::Json).await;
+    let limit = |meta: &mut ClusterMeta| {
+        drop(meta.properties.insert("message.max.bytes".to_owned(), "200000".to_owned()));
+    };
+    admin.set_cluster(&cluster("b"), limit).await.unwrap();
+    let batch =
+        |topic: &mut TopicMeta| drop(topic.producer.insert("batchSize".to_owned(), "500000".to_owned()));
+    let orders = topic("orders");
+    let refused = |result: Result<TopicMeta, AdminError>| match result {
+        Err(AdminError::Invalid { field, reason }) => {
+            assert!(field == "producer" && reason.contains("200000 bytes"), "{field}: {reason}");
+        }
+        other => panic!("{other:?}"),
+    };
+    refused(admin.add_topic(&topic("late"), Format::Json, &cluster("b"), batch).await);
+    admin.set_topic(&orders, Safety::Checked, batch).await.unwrap();
+    refused(admin.set_topic(&orders, Safety::Forced, |topic| topic.cluster = cluster("b")).await);
+    let gate = Gate { addresses: vec!["10.0.0.1".to_owned()], cluster: cluster("b") };
+    refused(admin.set_topic(&orders, Safety::Checked, |topic| topic.gate = Some(gate.clone())).await);
+}
+
+#[tokio::test]
+async fn settings_of_others_that_cannot_work_do_not_stand_in_the_way_of_mending() {
+    let Estate { admin, registry } = estate(Format::Json).await;
+    let topics = r#"{"schema":1,"cluster":"a","producer":{"linger":"40s","acks":"0"}}"#;
+    registry.create("/zms/topic/odd", topics.into()).await.unwrap();
+    let groups = r#"{"schema":1,"cluster":"a","topic":"orders","consumer":{"sessionTimeout":"soon"}}"#;
+    registry.create("/zms/consumergroup/odd", groups.into()).await.unwrap();
+    let set = |name: &'static str, value: &'static str| {
+        move |settings: &mut std::collections::BTreeMap<String, String>| {
+            settings.insert(name.to_owned(), value.to_owned());
+        }
+    };
+    let (topic, group) = (topic("odd"), group("odd"));
+    let other = set("compression", "lz4");
+    admin.set_topic(&topic, Safety::Checked, |meta| other(&mut meta.producer)).await.unwrap();
+    let worse = set("linger", "50s");
+    let worse = admin.set_topic(&topic, Safety::Checked, |meta| worse(&mut meta.producer)).await;
+    assert!(matches!(worse, Err(AdminError::Invalid { ref field, .. }) if field == "producer"), "{worse:?}");
+    let mended = set("linger", "20ms");
+    admin.set_topic(&topic, Safety::Checked, |meta| mended(&mut meta.producer)).await.unwrap();
+
+    admin.set_group(&group, Safety::Checked, |group| group.suspend = true).await.unwrap();
+    let worse = set("maxPollInterval", "5 weeks");
+    let worse = admin.set_group(&group, Safety::Checked, |group| worse(&mut group.consumer)).await;
+    assert!(matches!(worse, Err(AdminError::Invalid { ref field, .. }) if field == "consumer"), "{worse:?}");
+}
+
+#[tokio::test]
+async fn servers_without_a_host_or_a_port_are_refused() {
+    let Estate { admin, .. } = estate(Format::Json).await;
+    for servers in ["nonsense", "h:9092,nonsense", ":9092", "h:0", "h:port"] {
+        let added =
+            admin.add_cluster(&cluster("c"), Format::Json, |meta| meta.bootstrap = servers.to_owned()).await;
+        assert!(
+            matches!(added, Err(AdminError::Invalid { ref field, .. }) if field == "bootstrap"),
+            "{servers}: {added:?}"
+        );
+    }
+    let servers = "h:9092, SASL_SSL://k:9093 [::1]:9094";
+    admin.add_cluster(&cluster("c"), Format::Json, |meta| meta.bootstrap = servers.to_owned()).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_node_that_cannot_be_read_is_listed_blocks_removal_and_can_be_forced_out() {
     let Estate { admin, registry } = estate(Format::Json).await;
     registry.create("/zms/consumergroup/broken", "bindingTopic=x,y".into()).await.unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use zms_core::{
-    meta::{Format, GroupMeta, TopicMeta},
+    meta::{ClusterMeta, Format, GroupMeta, TopicMeta},
     migration::MigrationRecord,
     name::{ClusterName, TopicName},
     property::{self, Scope},
@@ -14,13 +14,17 @@ use super::{
     cluster::{check_gate, refuse_used},
     store::{ATTEMPTS, Kind, contended},
 };
-use crate::{producer::check_overrides, registry::port::Op};
+use crate::{
+    producer::{ProducerConfigError, check_overrides},
+    registry::port::Op,
+};
 
 impl Admin {
     /// Adds a topic on a cluster, as `fill` completes it. The topic on the Kafka cluster is not created.
     ///
     /// # Errors
-    /// [`AdminError::Exists`]; [`AdminError::Missing`] without the cluster; [`AdminError::Invalid`].
+    /// [`AdminError::Exists`]; [`AdminError::Missing`] without the cluster; [`AdminError::Invalid`], also for producer
+    /// settings with which no producer could be opened on the cluster.
     pub async fn add_topic(
         &self,
         name: &TopicName,
@@ -34,6 +38,7 @@ impl Admin {
         check(&empty, &meta)?;
         for _ in 0..ATTEMPTS {
             let guards = self.clusters_stand(&meta).await?;
+            self.refuse_unfit(None, &meta).await?;
             if self.store.add(name.as_str(), &meta, &guards).await? {
                 return Ok(meta);
             }
@@ -63,7 +68,8 @@ impl Admin {
     /// # Errors
     /// [`AdminError::Missing`] without the topic or its new cluster; [`AdminError::Moving`] if it would change the
     /// cluster or the gate during a move; [`AdminError::InUse`] if it would change the cluster of a topic with groups
-    /// or producers, unless forced; [`AdminError::Invalid`].
+    /// or producers, unless forced; [`AdminError::Invalid`], also for producer settings with which no producer could be
+    /// opened on the cluster.
     pub async fn set_topic(
         &self,
         name: &TopicName,
@@ -79,6 +85,7 @@ impl Admin {
                 self.refuse_if_topic_used(name).await?;
             }
             let guards = self.route_guards(name, &found.meta, &meta).await?;
+            self.refuse_unfit(Some(&found.meta), &meta).await?;
             if self.store.replace(name.as_str(), &found, &meta, &guards).await? {
                 return Ok(meta);
             }
@@ -139,6 +146,40 @@ impl Admin {
         self.store.clusters_stand(&topic.cluster, topic.gate.as_ref()).await
     }
 
+    /// Refuses settings with which no producer could be opened, unless they could not work in the same way before: that
+    /// must not stand in the way of mending something else.
+    async fn refuse_unfit(&self, before: Option<&TopicMeta>, after: &TopicMeta) -> Result<(), AdminError> {
+        let now = self.unfit(after).await?;
+        let known = match before {
+            Some(before) if now.is_some() => self.unfit(before).await?,
+            _ => None,
+        };
+        match now.filter(|now| known.as_ref() != Some(now)) {
+            None => Ok(()),
+            Some(error) => Err(AdminError::Invalid {
+                field: "producer".to_owned(),
+                reason: format!("no producer could be opened: {error}"),
+            }),
+        }
+    }
+
+    /// Why a topic's settings cannot work on its cluster, or on that of its gate.
+    async fn unfit(&self, topic: &TopicMeta) -> Result<Option<ProducerConfigError>, AdminError> {
+        let gated = topic.gate.as_ref().map(|gate| &gate.cluster);
+        for cluster in [Some(&topic.cluster), gated].into_iter().flatten() {
+            let properties = match self.store.find::<ClusterMeta>(cluster.as_str()).await {
+                Ok(found) => found.meta.properties,
+                // Whether it must be there is judged elsewhere.
+                Err(AdminError::Missing { .. } | AdminError::Unreadable(_)) => BTreeMap::new(),
+                Err(error) => return Err(error),
+            };
+            if let Err(error) = check_overrides(&topic.producer, &properties) {
+                return Ok(Some(error));
+            }
+        }
+        Ok(None)
+    }
+
     async fn refuse_if_topic_used(&self, name: &TopicName) -> Result<(), AdminError> {
         let groups = self.store.list::<GroupMeta>().await?;
         let bound = groups.iter().filter(|entry| match &entry.meta {
@@ -157,12 +198,6 @@ fn check(before: &TopicMeta, after: &TopicMeta) -> Result<(), AdminError> {
     check_gate(after.gate.as_ref())?;
     for (name, _) in after.producer.iter().filter(|(name, value)| before.producer.get(*name) != Some(value)) {
         property::check(Scope::Producer, name)?;
-    }
-    if before.producer != after.producer {
-        check_overrides(&after.producer, &BTreeMap::new()).map_err(|error| AdminError::Invalid {
-            field: "producer".to_owned(),
-            reason: format!("no producer could be opened with it: {error}"),
-        })?;
     }
     Ok(())
 }

@@ -11,7 +11,12 @@ use tracing::{debug, warn};
 use zms_core::tracker::Completed;
 
 use super::{
-    Outcome, RetryPolicy, Trouble, assignment::Run, pool::Queued, retry::Verdict, stats::Stats,
+    BuryError, Outcome, RetryPolicy, Trouble,
+    assignment::Run,
+    burial::{Burial, Burials, trouble_of},
+    pool::Queued,
+    retry::Verdict,
+    stats::Stats,
     throttle::Throttle,
 };
 use crate::panics::words_of;
@@ -19,8 +24,22 @@ use crate::panics::words_of;
 /// What a handler said about a message, and in words why it failed.
 pub(super) type Said = (Outcome, Option<String>);
 
+/// Stands for the reason where a handler gives none.
+const ASKED: &str = "the handler asked for a retry";
+
+/// What comes after a message's call.
+pub(super) enum After {
+    /// The message is over.
+    Nothing,
+    /// Another call after this delay.
+    Again(Duration),
+    /// A dead letter, for this reason; the message is over when that is acknowledged.
+    Bury(String),
+}
+
 pub(super) struct Conduct {
     pub(super) stats: Arc<Stats>,
+    pub(super) burials: Burials,
     retry: RetryPolicy,
     random: RandomState,
     late: Throttle,
@@ -29,10 +48,10 @@ pub(super) struct Conduct {
 }
 
 impl Conduct {
-    pub(super) fn new(retry: RetryPolicy, stats: Arc<Stats>) -> Self {
+    pub(super) fn new(retry: RetryPolicy, burials: Burials, stats: Arc<Stats>) -> Self {
         let throttle = Throttle::default;
         let random = RandomState::new();
-        Self { stats, retry, random, late: throttle(), skipped: throttle(), blocked: throttle() }
+        Self { stats, burials, retry, random, late: throttle(), skipped: throttle(), blocked: throttle() }
     }
 
     /// What a panic says in place of a handler.
@@ -41,21 +60,20 @@ impl Conduct {
         (Outcome::Retry, Some(format!("the handler panicked: {}", words_of(panic))))
     }
 
-    /// Books the end of a message's call by `worker`; the delay before the next one, or `None` when the message is over.
+    /// Books the end of a message's call by `worker`.
     pub(super) fn book(
         &self,
         message: Queued<'_>,
         run: &Run,
         worker: usize,
         (outcome, reason): Said,
-    ) -> Option<Duration> {
+    ) -> After {
         if outcome == Outcome::Done {
             self.complete(message, run, worker);
-            return None;
+            return After::Nothing;
         }
         self.stats.failures.one();
-        let random = self.random.hash_one((message.offset(), message.attempt));
-        match self.retry.judge(message.attempt, outcome, random) {
+        match self.retry.judge(message.attempt, &outcome, self.chance(message, message.attempt)) {
             Verdict::Done => self.complete(message, run, worker),
             Verdict::Skip => {
                 self.stats.skipped.one();
@@ -64,13 +82,38 @@ impl Conduct {
                 }
                 self.complete(message, run, worker);
             }
+            Verdict::Bury => {
+                let said = if let Outcome::DeadLetter(said) = outcome { Some(said) } else { reason };
+                return After::Bury(said.unwrap_or_else(|| ASKED.to_owned()));
+            }
             Verdict::Again { delay, blocks } => {
                 // While the run counts as running its assignment cannot end under the note.
                 self.note(message, blocks, reason);
-                return Some(delay);
+                return After::Again(delay);
             }
         }
-        None
+        After::Nothing
+    }
+
+    /// Books an attempt to send a dead letter; the delay before the next one, or `None` when the message is over.
+    pub(super) fn book_burial(
+        &self,
+        message: Queued<'_>,
+        run: &Run,
+        burial: &Burial<'_>,
+        buried: Result<(), BuryError>,
+    ) -> Option<Duration> {
+        let Err(failure) = buried else {
+            self.complete(message, run, 0);
+            return None;
+        };
+        message.assignment().note_trouble(trouble_of(burial, &failure));
+        let failures = burial.failures.saturating_add(1);
+        Some(self.retry.burial_delay(failures, self.chance(message, failures)))
+    }
+
+    fn chance(&self, message: Queued<'_>, attempt: u32) -> u64 {
+        self.random.hash_one((message.offset(), attempt))
     }
 
     fn complete(&self, message: Queued<'_>, run: &Run, worker: usize) {
@@ -86,7 +129,7 @@ impl Conduct {
     }
 
     fn note(&self, message: Queued<'_>, blocks: bool, reason: Option<String>) {
-        let reason = reason.unwrap_or_else(|| "the handler asked for a retry".to_owned());
+        let reason = reason.unwrap_or_else(|| ASKED.to_owned());
         debug!(message = ?message.delivery(), reason, "handler failed");
         if blocks {
             self.stats.blocked.one();

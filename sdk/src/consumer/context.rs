@@ -134,7 +134,7 @@ impl Context {
             partition,
             position: tracker.map(Tracker::position),
             committed: tracker.and_then(Tracker::committed),
-            queued_messages: load.messages,
+            queued_messages: tracker.map_or(0, Tracker::span),
             queued_bytes: load.bytes,
             paused: slot.paused,
             oldest,

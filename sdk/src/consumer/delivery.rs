@@ -3,17 +3,18 @@
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
-use zms_core::{
-    flow::Load,
-    name::{ClusterName, GroupName, TopicName},
-};
+use zms_core::name::{ClusterName, GroupName, TopicName};
 
-use crate::{engine::port::Record, message::Header};
+use crate::{engine::port::Records, headers::Headers};
 
 /// A message given to a handler. Clones are cheap and share it.
 ///
 /// A clone kept after the handler has returned keeps the message in memory, outside the subscription's buffer limits, and
-/// some 100 KiB of neighbouring messages with it at most. Copy out what is to be kept for long.
+/// up to 64 KiB of neighbouring messages with it. Copy out what is to be kept for long: [`payload_bytes`] and
+/// [`key_bytes`] do.
+///
+/// [`payload_bytes`]: Self::payload_bytes
+/// [`key_bytes`]: Self::key_bytes
 #[derive(Clone)]
 pub struct Delivery {
     parcel: Parcel,
@@ -21,13 +22,13 @@ pub struct Delivery {
     attempt: u32,
 }
 
-/// Messages of one partition that follow one another, in one allocation. Clones share it.
+/// Messages of one partition that follow one another, in one piece of memory. Clones share it.
 #[derive(Clone)]
 pub(super) struct Parcel(Arc<Contents>);
 
 struct Contents {
     origin: Arc<Origin>,
-    records: Vec<Record>,
+    records: Records,
 }
 
 /// Where deliveries of one membership come from.
@@ -39,11 +40,7 @@ pub(super) struct Origin {
 }
 
 impl Parcel {
-    /// A parcel stays in memory until its last message is handled, so that its size is limited. It is full at either
-    /// limit; the message that reaches the second one is in it, whatever its size.
-    pub(super) const FULL: Load = Load { messages: 64, bytes: 64 << 10 };
-
-    pub(super) fn new(origin: Arc<Origin>, records: Vec<Record>) -> Self {
+    pub(super) fn new(origin: Arc<Origin>, records: Records) -> Self {
         Self(Arc::new(Contents { origin, records }))
     }
 
@@ -52,11 +49,11 @@ impl Parcel {
     }
 
     pub(super) fn offset(&self, index: usize) -> i64 {
-        self.0.records[index].offset
+        self.0.records.offset(index)
     }
 
     pub(super) fn key(&self, index: usize) -> Option<&[u8]> {
-        self.0.records[index].key.as_deref()
+        self.0.records.key(index)
     }
 
     /// One of its messages as its handler sees it.
@@ -66,8 +63,8 @@ impl Parcel {
 }
 
 impl Delivery {
-    fn record(&self) -> &Record {
-        &self.parcel.0.records[self.index]
+    fn records(&self) -> &Records {
+        &self.parcel.0.records
     }
 
     fn origin(&self) -> &Origin {
@@ -91,37 +88,47 @@ impl Delivery {
 
     /// Its partition.
     pub fn partition(&self) -> i32 {
-        self.record().partition
+        self.records().partition()
     }
 
     /// Its offset.
     pub fn offset(&self) -> i64 {
-        self.record().offset
+        self.records().offset(self.index)
     }
 
     /// Its key.
-    pub fn key(&self) -> Option<&Bytes> {
-        self.record().key.as_ref()
+    pub fn key(&self) -> Option<&[u8]> {
+        self.records().key(self.index)
+    }
+
+    /// Its key, to keep: a copy that holds nothing else of the message in memory.
+    pub fn key_bytes(&self) -> Option<Bytes> {
+        self.records().key_bytes(self.index)
     }
 
     /// Its payload; `None` is a tombstone.
-    pub fn payload(&self) -> Option<&Bytes> {
-        self.record().payload.as_ref()
+    pub fn payload(&self) -> Option<&[u8]> {
+        self.records().payload(self.index)
+    }
+
+    /// Its payload, to keep: a copy, or for a large one a share of the memory it lies in, with little else in it.
+    pub fn payload_bytes(&self) -> Option<Bytes> {
+        self.records().payload_bytes(self.index)
     }
 
     /// Its headers, in order.
-    pub fn headers(&self) -> &[Header] {
-        &self.record().headers
+    pub fn headers(&self) -> Headers<'_> {
+        self.records().get(self.index).headers
     }
 
     /// The value of the last header of this name; `None` also when that header has no value.
-    pub fn header(&self, name: &str) -> Option<&Bytes> {
-        self.headers().iter().rev().find(|header| header.name == name)?.value.as_ref()
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        self.headers().last(name)?.value
     }
 
     /// Its timestamp in milliseconds since the Unix epoch, where the broker has one.
     pub fn timestamp_ms(&self) -> Option<i64> {
-        self.record().timestamp_ms
+        self.records().get(self.index).timestamp_ms
     }
 
     /// Which attempt this is in this assignment, counted from 1.
@@ -142,11 +149,4 @@ impl fmt::Debug for Delivery {
             .field("attempt", &self.attempt)
             .finish_non_exhaustive()
     }
-}
-
-/// Bytes of a record that count against the buffer limits.
-pub(super) fn size_of(record: &Record) -> usize {
-    let length = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::len);
-    let headers: usize = record.headers.iter().map(|h| h.name.len() + length(&h.value)).sum();
-    length(&record.key) + length(&record.payload) + headers
 }

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use zms_core::{name::GroupName, route::GroupRoute};
 
 use super::{
-    ShutdownError, SubscribeError,
+    DeadLetters, ShutdownError, SubscribeError,
     context::{Context, Phase},
     stop::Deadline,
 };
@@ -20,6 +20,8 @@ pub(crate) struct Enrolment {
     pub(crate) engine: Arc<dyn Engine>,
     /// The group's route, as a latest value.
     pub(crate) route: watch::Receiver<Arc<GroupRoute>>,
+    /// What sends dead letters, where there is something.
+    pub(crate) dead_letters: Option<Arc<dyn DeadLetters>>,
     /// Kept until the group is left.
     pub(crate) membership: Box<dyn Membership>,
 }

@@ -17,7 +17,7 @@ use zms_core::{
 
 use super::{
     assignment::Assignment,
-    commit::commit_due,
+    commit::Committer,
     delivery::Origin,
     inspect::PauseReason,
     start::{Begin, Rule},
@@ -46,6 +46,7 @@ impl Books {
 pub(super) struct Holdings {
     pub(super) origin: Arc<Origin>,
     pub(super) books: Arc<Books>,
+    pub(super) committer: Committer,
     rule: Rule,
     /// Why nothing at all may flow now; partitions that are given meanwhile must not flow for an instant.
     hold: Mutex<Option<PauseReason>>,
@@ -65,6 +66,8 @@ pub(super) struct Slot {
     /// Records were dropped: the client has to move back before it goes on.
     pub(super) seek: bool,
     pub(super) valve: Valve,
+    /// Closes when the work is too far ahead of the position.
+    pub(super) ahead: Valve,
     /// As the client was last told. It lets flow what it assigns, unless told otherwise within the assignment.
     pub(super) paused: Option<PauseReason>,
 }
@@ -72,15 +75,24 @@ pub(super) struct Slot {
 impl Slot {
     fn new(assignment: Option<Arc<Assignment>>, hold: Option<PauseReason>) -> Self {
         let paused = if assignment.is_none() { Some(PauseReason::Starting) } else { hold };
-        Self { assignment, fresh: true, seek: false, valve: Valve::default(), paused }
+        Self {
+            assignment,
+            fresh: true,
+            seek: false,
+            valve: Valve::default(),
+            ahead: Valve::default(),
+            paused,
+        }
     }
 }
 
 impl Holdings {
     pub(super) fn new(origin: Arc<Origin>, books: Arc<Books>, rule: Rule) -> Self {
+        let committer = Committer::new(Arc::clone(&books.stats));
         Self {
             origin,
             books,
+            committer,
             rule,
             hold: Mutex::default(),
             slots: Mutex::default(),
@@ -145,7 +157,7 @@ impl Holdings {
                   expected = book.tracker.next(), offset, "log started over; handling again from there");
         }
         self.books.stats.rewinds.one();
-        slot.assignment = Some(self.open(partition, Begin { offset, committed: None }));
+        slot.assignment = Some(self.open(partition, Begin::anew(offset)));
         self.untidy.store(true, Relaxed);
     }
 
@@ -182,7 +194,8 @@ impl Holdings {
 
     fn open(&self, partition: i32, begin: Begin) -> Arc<Assignment> {
         let epoch = Epoch(self.books.epochs.fetch_add(1, Relaxed));
-        let tracker = Tracker::new(epoch, begin.offset, begin.committed);
+        let mut tracker = Tracker::new(epoch, begin.offset, begin.committed);
+        tracker.resume(begin.done);
         Arc::new(Assignment::new(Arc::clone(&self.origin), partition, Arc::clone(&self.books.gauge), tracker))
     }
 
@@ -196,10 +209,9 @@ impl Holdings {
     }
 
     fn commit(&self, control: &dyn ConsumerControl, assignments: &[Arc<Assignment>]) {
-        let stats = &self.books.stats;
-        let mut result = commit_due(control, assignments, stats);
+        let mut result = self.committer.commit(control, assignments);
         if matches!(&result, Err(error) if error.kind == FailureKind::Other) {
-            result = commit_due(control, assignments, stats);
+            result = self.committer.commit(control, assignments);
         }
         self.keep_error(result.err());
     }
@@ -224,7 +236,7 @@ impl AssignmentListener for Holdings {
         let hold = *self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut assignments, mut pause) = (Vec::new(), Vec::new());
         for &partition in partitions {
-            let assignment = begins.get(&partition).map(|begin| self.open(partition, *begin));
+            let assignment = begins.get(&partition).map(|begin| self.open(partition, begin.clone()));
             assignments.extend(assignment.clone());
             let slot = Slot::new(assignment, hold);
             pause.extend(slot.paused.map(|_| partition));

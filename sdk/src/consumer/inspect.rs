@@ -102,4 +102,7 @@ pub enum PauseReason {
     BufferFull,
     /// The partition has used its share of the buffer.
     ShareFull,
+    /// Too many messages were taken up behind one that is not finished, most of them done: see
+    /// [`PartitionView::oldest`].
+    FarAhead,
 }

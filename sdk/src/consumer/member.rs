@@ -1,7 +1,6 @@
 //! One membership: a client, what it holds, and the workers that its messages go to. Lives on the poll thread.
 
 use std::{
-    iter::Peekable,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -15,14 +14,14 @@ use zms_core::{
 
 use super::{
     assignment::Assignment,
-    commit::commit_due,
-    delivery::{Parcel, size_of},
+    commit::Rounds,
+    delivery::Parcel,
     holdings::{Holdings, Slot},
     inspect::PauseReason,
     pace::{Streak, Timer},
     pool::{Item, Pool},
 };
-use crate::engine::port::{ConsumerClient, EngineError, FailureKind, Record, Start};
+use crate::engine::port::{ConsumerClient, EngineError, FailureKind, Record, Records, Start};
 
 /// How long a poll waits when there is nothing to wait for but messages.
 const IDLE_POLL: Duration = Duration::from_millis(100);
@@ -52,6 +51,7 @@ pub(super) struct Wish {
 pub(super) struct Limits {
     pub(super) buffer: Load,
     pub(super) batch: usize,
+    pub(super) ahead: usize,
     pub(super) commit_interval: Duration,
 }
 
@@ -63,10 +63,10 @@ pub(super) struct Member {
     pub(super) pool: Pool,
     client: Box<dyn ConsumerClient>,
     limits: Limits,
-    records: Vec<Record>,
+    records: Vec<Records>,
     /// Size of the largest record in the last batch that had any.
     typical: usize,
-    commits: Timer,
+    commits: Rounds,
     questions: Timer,
     polls: Streak,
     poll_limit: Duration,
@@ -92,7 +92,7 @@ impl Member {
             limits,
             records: Vec::new(),
             typical: UNKNOWN_SIZE,
-            commits: Timer::new(now + limits.commit_interval),
+            commits: Rounds::new(now + limits.commit_interval),
             questions: Timer::new(now),
             polls: Streak::default(),
             poll_limit: IDLE_POLL,
@@ -144,9 +144,10 @@ impl Member {
     }
 
     /// Commits what is done, for the last time.
-    pub(super) fn last_commit(&self) {
+    pub(super) fn last_commit(&mut self) {
+        self.commits.settle(&mut *self.client, &self.holdings, self.limits.commit_interval);
         let assignments = self.holdings.assignments();
-        if let Err(error) = commit_due(&*self.client, &assignments, &self.holdings.books.stats) {
+        if let Err(error) = self.holdings.committer.commit(&*self.client, &assignments) {
             warn!(group = %self.route.group, cluster = %self.route.cluster.name, %error,
                   "last commit failed; what was done since the one before will be handled again");
         }
@@ -163,25 +164,23 @@ impl Member {
         if self.records.is_empty() {
             return;
         }
-        self.typical = self.records.iter().map(size_of).max().unwrap_or(1).max(1);
+        let sizes = self.records.iter().flat_map(Records::iter).map(|record| record.size());
+        self.typical = sizes.max().unwrap_or(1).max(1);
         let now = self.holdings.books.now_ms();
         let mut slots = self.holdings.slots();
-        let mut records = self.records.drain(..).peekable();
-        while let Some(partition) = records.peek().map(|record| record.partition) {
-            let run = std::iter::from_fn(|| records.next_if(|record| record.partition == partition));
-            let dropped = match slots.get_mut(&partition) {
+        for records in self.records.drain(..) {
+            let dropped = match slots.get_mut(&records.partition()) {
                 Some(slot) if !slot.fresh && slot.assignment.is_some() => {
-                    deliver(&self.holdings, slot, run, &mut self.pool, now)
+                    deliver(&self.holdings, slot, records, &mut self.pool, now)
                 }
                 Some(slot) => {
                     slot.seek = true;
-                    run.count()
+                    records.len()
                 }
-                None => run.count(),
+                None => records.len(),
             };
             self.holdings.books.stats.dropped.add(dropped);
         }
-        drop(records);
         drop(slots);
         self.pool.send();
     }
@@ -232,8 +231,11 @@ impl Member {
         let (mut pause, mut resume) = (Vec::new(), Vec::new());
         let mut waits_for_workers = wish.leaving;
         for (&partition, slot) in slots.iter_mut() {
-            let reason = slot.reason(hold, marks);
-            waits_for_workers |= matches!(reason, Some(PauseReason::BufferFull | PauseReason::ShareFull));
+            let reason = slot.reason(hold, marks, self.limits.ahead);
+            waits_for_workers |= matches!(
+                reason,
+                Some(PauseReason::BufferFull | PauseReason::ShareFull | PauseReason::FarAhead)
+            );
             match (slot.paused, reason) {
                 (None, Some(_)) => pause.push(partition),
                 (Some(_), None) => resume.push(partition),
@@ -285,15 +287,8 @@ impl Member {
     }
 
     fn commit_on_time(&mut self, wish: Wish) {
-        if !self.commits.is_due(Instant::now()) {
-            return;
-        }
-        let result = commit_due(&*self.client, &self.holdings.assignments(), &self.holdings.books.stats);
-        let now = Instant::now();
-        match result {
-            Ok(()) => self.commits.succeed(now + self.commit_interval(wish)),
-            Err(_) => self.commits.fail(now),
-        }
+        let interval = self.commit_interval(wish);
+        self.commits.turn(&mut *self.client, &self.holdings, interval);
     }
 
     fn commit_interval(&self, wish: Wish) -> Duration {
@@ -318,80 +313,86 @@ impl Wish {
 
 impl Slot {
     /// Why the partition must not flow.
-    fn reason(&mut self, hold: Option<PauseReason>, marks: Marks) -> Option<PauseReason> {
-        let load = self.assignment.as_ref().map(|assignment| assignment.book().tracker.load());
-        let open = self.valve.update(load.unwrap_or_default(), marks.high());
+    fn reason(&mut self, hold: Option<PauseReason>, marks: Marks, ahead: usize) -> Option<PauseReason> {
+        let tracked = self.assignment.as_ref().map(|assignment| {
+            let tracker = &assignment.book().tracker;
+            (tracker.load(), tracker.span())
+        });
+        let (load, span) = tracked.unwrap_or_default();
+        let open = self.valve.update(load, marks.high());
+        let near = self.ahead.update_count(span, marks.ahead(ahead));
         match () {
-            () if load.is_none() || self.seek => Some(PauseReason::Starting),
+            () if tracked.is_none() || self.seek => Some(PauseReason::Starting),
             () if hold.is_some() => hold,
             () if !open => Some(PauseReason::ShareFull),
+            () if !near => Some(PauseReason::FarAhead),
             () => None,
         }
     }
 }
 
-/// Books one partition's part of a batch and adds it to the pool. How many were dropped.
-fn deliver(
-    holdings: &Holdings,
-    slot: &mut Slot,
-    records: impl Iterator<Item = Record>,
-    pool: &mut Pool,
-    now: u64,
-) -> usize {
-    let (mut dropped, mut taken) = (0, Load::default());
-    let mut records = records.peekable();
-    while let (Some(first), Some(assignment)) = (records.peek(), slot.assignment.clone()) {
-        let partition = first.partition;
+/// Books records of one partition and adds them to the pool. How many were dropped.
+fn deliver(holdings: &Holdings, slot: &mut Slot, records: Records, pool: &mut Pool, now: u64) -> usize {
+    let (mut dropped, mut next) = (0, Some(records));
+    while let (Some(mut records), Some(assignment)) = (next.take(), slot.assignment.clone()) {
         let booked = book(&assignment, &mut records, now);
         dropped += booked.dropped;
-        if !booked.records.is_empty() {
-            let load = Load { messages: booked.records.len(), bytes: booked.bytes };
-            taken = Load { messages: taken.messages + load.messages, bytes: taken.bytes + load.bytes };
-            let parcel = Parcel::new(Arc::clone(&assignment.origin), booked.records);
+        holdings.books.stats.already_done.add(booked.already_done);
+        next = booked.backwards;
+        if !records.is_empty() {
+            let load = Load { messages: records.len(), bytes: booked.bytes };
+            // Before the workers see it: an item must not give back what was not taken yet.
+            holdings.books.gauge.take(load);
+            let parcel = Parcel::new(Arc::clone(&assignment.origin), records);
             pool.add(Item { assignment, parcel, load });
         }
-        if let Some(offset) = booked.backwards {
-            holdings.rewind(slot, partition, offset);
+        if let Some(records) = &next {
+            holdings.rewind(slot, records.partition(), records.offset(0));
         }
     }
-    // Before the workers see them: an item must not give back what was not taken yet.
-    holdings.books.gauge.take(taken);
     dropped
 }
 
 /// What an assignment took in at once.
 #[derive(Default)]
 struct Booked {
-    records: Vec<Record>,
     bytes: usize,
     dropped: usize,
-    /// Where the log started over. That record is still to come.
-    backwards: Option<i64>,
+    already_done: usize,
+    /// Where the log started over, these and what follows them are still to be booked.
+    backwards: Option<Records>,
 }
 
-/// Books the next records, a parcel at most, under one lock.
-fn book(assignment: &Assignment, records: &mut Peekable<impl Iterator<Item = Record>>, now: u64) -> Booked {
+/// Books records under one lock, and leaves in `records` those that are to be handled.
+fn book(assignment: &Assignment, records: &mut Records, now: u64) -> Booked {
     let mut booked = Booked::default();
+    let (mut kept, mut backwards) = (0, None);
     let mut book = assignment.book();
-    while let Some(record) = records.peek() {
-        let bytes = size_of(record);
+    records.retain(|record: Record<'_>| {
+        if backwards.is_some() {
+            return true;
+        }
+        let bytes = record.size();
         match book.tracker.deliver(record.offset, bytes, now) {
             Delivered::Accepted => {
+                kept += 1;
                 booked.bytes += bytes;
-                booked.records.extend(records.next());
+                true
+            }
+            Delivered::AlreadyDone => {
+                booked.already_done += 1;
+                false
             }
             Delivered::Stopped => {
                 booked.dropped += 1;
-                records.next();
+                false
             }
             Delivered::Backwards => {
-                booked.backwards = Some(record.offset);
-                break;
+                backwards = Some(kept);
+                true
             }
         }
-        if booked.records.len() >= Parcel::FULL.messages || booked.bytes >= Parcel::FULL.bytes {
-            break;
-        }
-    }
+    });
+    booked.backwards = backwards.map(|index| records.split_off(index));
     booked
 }

@@ -1,19 +1,23 @@
 //! Handling by group name.
 //!
 //! A [`Subscription`] is a member of its consumer group on the cluster that the group's route names. One thread polls
-//! that cluster and never waits for a handler; workers call the handler. Which messages are handled one by one in order is
-//! said by [`Ordering`]: those of a partition, those of a key, or none. A position is committed only when every message delivered before
-//! it is done or skipped by policy, so that each message is handled at least once.
+//! that cluster and never waits for a handler; workers call the handler. [`Ordering`] says which messages are handled one
+//! by one in order: those of a partition, those of a key, or none. A position is committed only when every message
+//! delivered before it is done, dead-lettered (and that acknowledged) or skipped by policy, so that each message is
+//! handled at least once.
 //!
 //! When the route names another cluster, the member handles what is left on the old one and then begins on the new
 //! one at its first message that the group has not handled, never handling both at a time.
 
+mod answer;
 mod assignment;
 mod batch;
+mod burial;
 mod closing;
 mod commit;
 mod conduct;
 mod context;
+mod dead_letter;
 mod delivery;
 mod driver;
 mod enrolment;
@@ -39,8 +43,10 @@ mod subscription;
 mod switch;
 mod throttle;
 
+pub use answer::{UnknownAnswer, ZmsAnswer};
 pub use assignment::Trouble;
 pub use batch::{Batch, IntoOutcomes, Outcomes};
+pub use dead_letter::{Buried, BuryError, DeadLetters, Letter};
 pub use delivery::Delivery;
 pub(crate) use enrolment::{Ending, Enrolment, Membership, Pending};
 pub use error::{NotReady, ShutdownError, SubscribeError};

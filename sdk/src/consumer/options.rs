@@ -1,10 +1,10 @@
 //! What a subscription can be told.
 
-use std::{fmt, num::NonZeroUsize, time::Duration};
+use std::{fmt, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use zms_core::flow::Load;
 
-use super::{Ordering, RetryPolicy, member::Limits, switch::DepartureLimits};
+use super::{DeadLetters, Ordering, RetryPolicy, member::Limits, switch::DepartureLimits};
 
 /// librdkafka's default of `max.poll.interval.ms`.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(300);
@@ -15,7 +15,10 @@ pub(super) struct Options {
     pub(super) workers: usize,
     pub(super) ordering: Ordering,
     pub(super) retry: RetryPolicy,
+    /// In place of the handle's.
+    pub(super) dead_letters: Option<Arc<dyn DeadLetters>>,
     pub(super) buffer: Load,
+    pub(super) ahead: usize,
     pub(super) batch: usize,
     pub(super) commit_interval: Duration,
     pub(super) drain_limit: Duration,
@@ -33,6 +36,7 @@ impl fmt::Debug for Options {
             .field("ordering", &self.ordering)
             .field("retry", &self.retry)
             .field("buffer", &self.buffer)
+            .field("ahead", &self.ahead)
             .field("commit_interval", &self.commit_interval)
             .field("drain_limit", &self.drain_limit)
             .field("departure", &self.departure)
@@ -48,7 +52,9 @@ impl Default for Options {
             workers: std::thread::available_parallelism().map_or(4, NonZeroUsize::get),
             ordering: Ordering::default(),
             retry: RetryPolicy::new(),
+            dead_letters: None,
             buffer: Load { messages: 50_000, bytes: 64 << 20 },
+            ahead: 20_000,
             batch: 500,
             commit_interval: Duration::from_secs(1),
             drain_limit: Duration::from_secs(5),
@@ -71,6 +77,9 @@ impl Options {
         if self.buffer.messages == 0 || self.buffer.bytes == 0 {
             return Err("max_buffered_messages and max_buffered_bytes must be at least 1".to_owned());
         }
+        if self.ahead == 0 {
+            return Err("max_ahead must be at least 1".to_owned());
+        }
         if self.commit_interval.is_zero() {
             return Err("commit_interval is 0; choose at least some milliseconds".to_owned());
         }
@@ -86,7 +95,12 @@ impl Options {
     }
 
     pub(super) fn limits(&self) -> Limits {
-        Limits { buffer: self.buffer, batch: self.batch, commit_interval: self.commit_interval }
+        Limits {
+            buffer: self.buffer,
+            batch: self.batch,
+            ahead: self.ahead,
+            commit_interval: self.commit_interval,
+        }
     }
 
     fn max_poll_interval(&self) -> Duration {
@@ -114,6 +128,7 @@ mod tests {
     fn what_cannot_work_is_refused_with_the_numbers() {
         assert!(refused(|o| o.workers = 0).contains("workers"));
         assert!(refused(|o| o.buffer.bytes = 0).contains("max_buffered_bytes"));
+        assert!(refused(|o| o.ahead = 0).contains("max_ahead"));
         assert!(refused(|o| o.commit_interval = Duration::ZERO).contains("commit_interval"));
         assert!(refused(|o| o.drain_limit = Duration::from_secs(151)).contains("300s"));
         let short = ("max.poll.interval.ms".to_owned(), "6000".to_owned());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use zms_core::property::{Scope, check, parse_duration};
+use zms_core::property::{Scope, check, parse_duration, value};
 
 /// The SDK's own names of durations in a group's node, and the properties that they stand for.
 const DURATIONS: [(&str, &str); 2] =
@@ -15,7 +15,37 @@ const DURATIONS: [(&str, &str); 2] =
 /// # Errors
 /// Which setting cannot be read, and what is accepted.
 pub fn check_overrides(group: &BTreeMap<String, String>) -> Result<(), String> {
-    properties(group, &[]).map(|_| ())
+    let properties = properties(group, &[])?;
+    for (name, value) in &properties {
+        if let Some(expected) = value::refused(name, value) {
+            return Err(format!("{name}={value}: expected {expected}"));
+        }
+    }
+    check_session(&properties)
+}
+
+/// librdkafka opens no consumer whose session outlasts the longest time between two polls. With the group protocol
+/// `consumer`, where sessions and assignment are the broker's, it takes no word about them.
+fn check_session(properties: &[(String, String)]) -> Result<(), String> {
+    let set =
+        |name: &str| properties.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+    let millis = |name: &str, default: u64| set(name).map_or(Some(default), |value| value.parse().ok());
+    if set("group.protocol").is_some_and(|protocol| protocol.eq_ignore_ascii_case("consumer")) {
+        let brokers = ["heartbeat.interval.ms", "partition.assignment.strategy", "session.timeout.ms"];
+        return match brokers.into_iter().find(|name| set(name).is_some()) {
+            None => Ok(()),
+            Some(name) => {
+                Err(format!("{name} cannot be set beside group.protocol=consumer: the broker decides on it"))
+            }
+        };
+    }
+    match (millis("session.timeout.ms", 45_000), millis("max.poll.interval.ms", 300_000)) {
+        (Some(session), Some(poll)) if session > poll => Err(format!(
+            "the session must not outlast the longest time between polls: session.timeout.ms is {session} ms, \
+             max.poll.interval.ms is {poll} ms"
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Properties to open a client with: those of the group's that the registry may set, then the subscription's own, which
@@ -82,6 +112,43 @@ mod tests {
         ]);
         assert_eq!(shown(&properties(&group, &[]).unwrap()), "fetch.min.bytes=7");
         assert_eq!(check_overrides(&group), Ok(()));
+    }
+
+    #[test]
+    fn what_is_refused_is_what_no_consumer_can_be_created_with() {
+        let cases = [
+            ("sessionTimeout=6s", true),
+            ("sessionTimeout=2h", false),
+            ("sessionTimeout=0s", false),
+            ("maxPollInterval=46s", true),
+            ("maxPollInterval=30s", false),
+            ("maxPollInterval=30s sessionTimeout=30s", true),
+            ("group.protocol=consumer", true),
+            ("group.protocol=consumer maxPollInterval=30s", true),
+            ("group.protocol=consumer sessionTimeout=6s", false),
+            ("group.protocol=consumer heartbeat.interval.ms=1000", false),
+            ("group.protocol=consumer partition.assignment.strategy=range", false),
+            ("group.protocol=new", false),
+            ("fetch.min.bytes=0", false),
+            ("fetch.max.bytes=much", false),
+            ("partition.assignment.strategy=range,roundrobin", true),
+            ("partition.assignment.strategy=sticky", false),
+            ("isolation.level=READ_COMMITTED", true),
+            ("check.crcs=perhaps", false),
+        ];
+        for (settings, works) in cases {
+            let group: BTreeMap<String, String> = settings
+                .split(' ')
+                .filter_map(|setting| setting.split_once('='))
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect();
+            assert_eq!(check_overrides(&group).is_ok(), works, "{settings}");
+            let mut config = rdkafka::ClientConfig::new();
+            config.set("group.id", "g").set_log_level(rdkafka::config::RDKafkaLogLevel::Emerg);
+            config.extend(properties(&group, &[]).unwrap());
+            let created = config.create::<rdkafka::consumer::BaseConsumer>();
+            assert_eq!(created.is_ok(), works, "{settings}: {:?}", created.err());
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Messages done.
+    /// Messages over: done, skipped or dead-lettered.
     handled,
     /// Runs of a handler that failed, panics included.
     failures,
@@ -44,10 +44,16 @@ counters! {
     blocked,
     /// Messages given up by [`Exhausted::Skip`](super::Exhausted::Skip).
     skipped,
+    /// Dead letters that were acknowledged.
+    dead_lettered,
+    /// Attempts to send a dead letter that failed; each is repeated, and its message waits.
+    dead_letter_failures,
     /// Handlers that ended after their assignment did; their messages are handled again by the next owner.
     late_completions,
     /// Messages dropped unhandled because their assignment ended; they are delivered again to the next owner.
     dropped,
+    /// Messages not handled again: the commit that a partition began from named them as done.
+    already_done,
     /// Commits that the broker took.
     commits,
     /// Commits that failed; the newest positions are committed again later.

@@ -12,7 +12,9 @@ use tokio::sync::watch;
 use zms_core::{name::GroupName, route::GroupRoute};
 
 use super::{
-    Batch, Delivery, IntoOutcome, IntoOutcomes, Ordering, RetryPolicy, SubscribeError, Subscription,
+    Batch, DeadLetters, Delivery, IntoOutcome, IntoOutcomes, Ordering, RetryPolicy, SubscribeError,
+    Subscription,
+    burial::Burials,
     conduct::Conduct,
     context::Context,
     driver::{ClosedAtLast, Driver},
@@ -35,7 +37,7 @@ impl Subscriber {
     /// Prepares a subscription of `group`. It follows `route`; when its sender is gone, the last route stands.
     pub fn new(group: GroupName, engine: Arc<dyn Engine>, route: watch::Receiver<Arc<GroupRoute>>) -> Self {
         Self::pending(Pending::new(async {
-            Ok(Enrolment { group, engine, route, membership: Box::new(()) })
+            Ok(Enrolment { group, engine, route, dead_letters: None, membership: Box::new(()) })
         }))
     }
 
@@ -66,6 +68,14 @@ impl Subscriber {
         self
     }
 
+    /// What sends dead letters. Default: the [`Zms`](crate::Zms) handle that the subscription was made with, by topic
+    /// name as for any message; a subscription made without one has none.
+    #[must_use]
+    pub fn dead_letters(mut self, sender: Arc<dyn DeadLetters>) -> Self {
+        self.options.dead_letters = Some(sender);
+        self
+    }
+
     /// Messages that may be in memory, queued or being handled, divided evenly among the partitions held. A partition
     /// that has used its share is not taken from until half of it is free again. What the client library fetches
     /// ahead for each partition is apart (`queued.max.messages.kbytes`, 4 MiB here, `queued.min.messages`, 40,000, and one
@@ -81,6 +91,16 @@ impl Subscriber {
     #[must_use]
     pub fn max_buffered_bytes(mut self, bytes: usize) -> Self {
         self.options.buffer.bytes = bytes;
+        self
+    }
+
+    /// How many messages of a partition may be taken up behind one that is not finished, done ones included, before the
+    /// partition waits for it. What is done there is noted with each commit, so that a crash does not repeat it; the
+    /// note has room for about 23,000 offsets in any mixture. Never more than ten times the partition's share of
+    /// [`max_buffered_messages`](Self::max_buffered_messages); may be exceeded by one fetch. Default 20,000.
+    #[must_use]
+    pub fn max_ahead(mut self, messages: usize) -> Self {
+        self.options.ahead = messages;
         self
     }
 
@@ -231,7 +251,7 @@ fn begin(
     portion: Portion,
     runner: Arc<dyn Runner>,
 ) -> Result<Subscription, SubscribeError> {
-    let Enrolment { group, engine, route, membership } = enrolment;
+    let Enrolment { group, engine, route, dead_letters, membership } = enrolment;
     let workers =
         options.check().map_err(|reason| SubscribeError::Option { group: group.clone(), reason })?;
     let first = Arc::clone(&route.borrow());
@@ -239,7 +259,12 @@ fn begin(
         return Err(SubscribeError::Broadcast { group });
     }
     let stats = Arc::new(Stats::default());
-    let conduct = Arc::new(Conduct::new(options.retry, Arc::clone(&stats)));
+    let sender = options.dead_letters.clone().or(dead_letters);
+    let burials = Burials::new(sender, &options.retry, &group, Arc::clone(&stats));
+    if let Err(reason) = burials.check(&options.retry, &first.topic) {
+        return Err(SubscribeError::Option { group, reason: format!("dead letters: {reason}") });
+    }
+    let conduct = Arc::new(Conduct::new(options.retry.clone(), burials, Arc::clone(&stats)));
     let plan = Plan { ordering: options.ordering, portion, runner, conduct };
     let books = Books {
         stats,

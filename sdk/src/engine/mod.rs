@@ -1,3 +1,4 @@
 //! What moves messages on a cluster. A port; the Kafka adapter is in [`crate::kafka`].
 
 pub mod port;
+mod records;

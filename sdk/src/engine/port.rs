@@ -5,13 +5,15 @@
 
 use std::{any::Any, fmt, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use zms_core::{
     name::{GroupName, TopicName},
     route::ClusterSpec,
 };
 
-use crate::message::{Header, Message};
+#[cfg(test)]
+pub(crate) use super::records::OwnRecord;
+pub use super::records::{Record, Records, RecordsBuilder};
+use crate::message::Message;
 
 /// Opens clients of one kind of broker. Blocking calls.
 pub trait Engine: Send + Sync + fmt::Debug + 'static {
@@ -135,7 +137,7 @@ pub enum OpenError {
 pub enum FailureKind {
     /// No broker answered in time.
     Unreachable,
-    /// The message is larger than the client's or the topic's limit.
+    /// The message is larger than the client's or the topic's limit, or the text of a commit than the broker's.
     TooLarge,
     /// The topic (or partition) does not exist on this cluster.
     UnknownTopic,
@@ -277,23 +279,6 @@ pub struct TopicInfo {
     pub replication: i32,
 }
 
-/// A record as it came from the broker.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
-    /// Partition.
-    pub partition: i32,
-    /// Offset.
-    pub offset: i64,
-    /// Payload; `None` is a tombstone.
-    pub payload: Option<Bytes>,
-    /// Key.
-    pub key: Option<Bytes>,
-    /// Headers, in order.
-    pub headers: Vec<Header>,
-    /// Timestamp in milliseconds since the Unix epoch, where the broker has one.
-    pub timestamp_ms: Option<i64>,
-}
-
 /// A committed position: the offset of the next message to handle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
@@ -374,12 +359,24 @@ pub trait ConsumerControl {
 
 /// A member of a consumer group on one cluster, subscribed to one topic. Belongs to one thread.
 pub trait ConsumerClient: ConsumerControl + Send {
-    /// Waits up to `limit` for a first record, then takes what is there, up to `max`, into `into`. Must be called at
-    /// least once in `max.poll.interval.ms`, also while everything is paused.
+    /// Waits up to `limit` for a first record, then takes what is there, up to `max` records, into `into`. Must be
+    /// called at least once in `max.poll.interval.ms`, also while everything is paused.
     ///
     /// # Errors
     /// [`EngineError`] for whatever the client reports; all but [`FailureKind::Fatal`] pass, keep polling.
-    fn poll(&mut self, limit: Duration, max: usize, into: &mut Vec<Record>) -> Result<(), EngineError>;
+    fn poll(&mut self, limit: Duration, max: usize, into: &mut Vec<Records>) -> Result<(), EngineError>;
+
+    /// As [`commit`](ConsumerControl::commit), but does not wait for the answer, which [`poll_commit`] gives. One that
+    /// is still on its way is given up: it may take effect, and nobody learns of it.
+    ///
+    /// [`poll_commit`]: Self::poll_commit
+    ///
+    /// # Errors
+    /// [`EngineError`] when the client does not take it.
+    fn begin_commit(&mut self, positions: &[Position]) -> Result<(), EngineError>;
+
+    /// The answer to the last [`begin_commit`](Self::begin_commit), once; `None` while there is none. Never waits.
+    fn poll_commit(&mut self) -> Option<Result<(), EngineError>>;
 
     /// Blocking: leaves the group ([`AssignmentListener::revoked`] is called for what is held) and closes.
     fn close(self: Box<Self>);

@@ -26,17 +26,18 @@ use super::{
     intake::{Doorbell, Intake},
     logging::ClientLog,
     native::{self, MessageRef, WatchedQueue},
-    record::Copier,
+    record::next_records,
 };
 use crate::engine::port::{
     AssignmentListener, ConsumerClient, ConsumerControl, ConsumerSpec, EngineError, LogRange, OpenError,
-    Position, Record, Start,
+    Position, Records, Start,
 };
 
 /// A subscribed consumer.
 pub(super) struct KafkaConsumer {
-    // Before the client that it belongs to: none of its queues may outlive it.
+    // Before the client that they belong to: none of its queues may outlive it.
     events: WatchedQueue<Doorbell>,
+    commit: Option<native::Commit>,
     native: Native,
     topic: String,
     /// The partition that the last records came from.
@@ -61,16 +62,16 @@ impl KafkaConsumer {
         let events = WatchedQueue::of_events(native.client(), bell)
             .ok_or_else(|| settings.unusable("the client has no group"))?;
         native.subscribe(&[&topic]).map_err(|error| settings.refused(&error))?;
-        Ok(Self { events, native: Native(Some(native)), topic, last: -1, pending: None })
+        Ok(Self { events, commit: None, native: Native(Some(native)), topic, last: -1, pending: None })
     }
 
     /// Serves the client's events, rebalances among them; whether there was none.
-    fn serve(&self, into: &mut Vec<Record>) -> Result<bool, EngineError> {
+    fn serve(&self, into: &mut Vec<Records>) -> Result<bool, EngineError> {
         match self.native.poll(Duration::ZERO) {
             Some(Err(error)) => Err(translated(&error)),
             // Of a partition that has no queue of its own.
             Some(Ok(message)) => {
-                into.push(Copier::default().copied(MessageRef::of(&message)));
+                into.extend(next_records(&mut std::iter::once(MessageRef::of(&message))));
                 Ok(false)
             }
             None => {
@@ -112,7 +113,7 @@ impl ConsumerControl for KafkaConsumer {
 }
 
 impl ConsumerClient for KafkaConsumer {
-    fn poll(&mut self, limit: Duration, max: usize, into: &mut Vec<Record>) -> Result<(), EngineError> {
+    fn poll(&mut self, limit: Duration, max: usize, into: &mut Vec<Records>) -> Result<(), EngineError> {
         if let Some(error) = self.pending.take() {
             return Err(error);
         }
@@ -137,9 +138,21 @@ impl ConsumerClient for KafkaConsumer {
         }
     }
 
+    fn begin_commit(&mut self, positions: &[Position]) -> Result<(), EngineError> {
+        self.commit = None;
+        self.commit = Some(self.control().begin_commit(positions)?);
+        Ok(())
+    }
+
+    fn poll_commit(&mut self) -> Option<Result<(), EngineError>> {
+        let answer = self.commit.as_ref()?.answer(Duration::ZERO)?;
+        self.commit = None;
+        Some(self.control().ended(answer))
+    }
+
     fn close(self: Box<Self>) {
-        let Self { events, mut native, .. } = *self;
-        drop(events);
+        let Self { events, commit, mut native, .. } = *self;
+        drop((events, commit));
         native.context().intake.clear();
         drop(native.0.take());
     }

@@ -12,7 +12,7 @@ use super::{
     consumer::Membership,
     error::{coded, timeout, translated},
     log_range::known_log_ranges,
-    native,
+    native::{self, ListEntry},
 };
 use crate::engine::port::{ConsumerControl, EngineError, LogRange, Position, Start};
 
@@ -50,6 +50,25 @@ impl<'a> Control<'a> {
         }
         Ok(list)
     }
+
+    pub(super) fn begin_commit(&self, positions: &[Position]) -> Result<native::Commit, EngineError> {
+        native::commit(self.consumer.client(), &self.positions(positions)?).map_err(coded)
+    }
+
+    /// How a commit ended, by its answer.
+    pub(super) fn ended(&self, answer: Result<Vec<ListEntry>, RDKafkaErrorCode>) -> Result<(), EngineError> {
+        let entries = answer.map_err(coded)?;
+        match entries.into_iter().find(|entry| entry.error != RDKafkaErrorCode::NoError) {
+            Some(entry) => Err(EngineError {
+                reason: format!(
+                    "commit of {}/{} at {}: {}",
+                    self.topic, entry.partition, entry.offset, entry.error
+                ),
+                ..coded(entry.error)
+            }),
+            None => Ok(()),
+        }
+    }
 }
 
 impl ConsumerControl for Control<'_> {
@@ -71,18 +90,8 @@ impl ConsumerControl for Control<'_> {
         if positions.is_empty() {
             return Ok(());
         }
-        let list = self.positions(positions)?;
-        let entries = native::commit(self.consumer.client(), &list, COMMIT_LIMIT).map_err(coded)?;
-        match entries.into_iter().find(|entry| entry.error != RDKafkaErrorCode::NoError) {
-            Some(entry) => Err(EngineError {
-                reason: format!(
-                    "commit of {}/{} at {}: {}",
-                    self.topic, entry.partition, entry.offset, entry.error
-                ),
-                ..coded(entry.error)
-            }),
-            None => Ok(()),
-        }
+        let answer = self.begin_commit(positions)?.answer(COMMIT_LIMIT);
+        self.ended(answer.unwrap_or(Err(RDKafkaErrorCode::OperationTimedOut)))
     }
 
     fn committed(&self, partitions: &[i32], limit: Duration) -> Result<Vec<Position>, EngineError> {

@@ -23,9 +23,10 @@ pub(super) fn kind_of(code: RDKafkaErrorCode) -> FailureKind {
         | Code::RequestTimedOut
         | Code::BrokerNotAvailable
         | Code::NetworkException => FailureKind::Unreachable,
-        Code::MessageSizeTooLarge | Code::MessageBatchTooLarge | Code::InvalidMessageSize => {
-            FailureKind::TooLarge
-        }
+        Code::MessageSizeTooLarge
+        | Code::MessageBatchTooLarge
+        | Code::InvalidMessageSize
+        | Code::OffsetMetadataTooLarge => FailureKind::TooLarge,
         Code::UnknownTopic | Code::UnknownPartition | Code::UnknownTopicOrPartition => {
             FailureKind::UnknownTopic
         }

@@ -17,9 +17,9 @@ use rdkafka::client::{Client, ClientContext};
 use super::{
     error::coded,
     native::{MessageRef, Messages, Wake, WatchedQueue},
-    record::Copier,
+    record::next_records,
 };
-use crate::engine::port::{EngineError, Record};
+use crate::engine::port::{EngineError, Records};
 
 /// Rings when there is something for the poll thread to do.
 #[derive(Default)]
@@ -132,14 +132,19 @@ impl Intake {
 
     /// Takes what is there, up to `max`, beginning with the partitions after `last`, the one that came last the time
     /// before. An error comes alone, or with the records before it.
-    pub(super) fn take(&self, max: usize, last: &mut i32, into: &mut Vec<Record>) -> Result<(), EngineError> {
+    pub(super) fn take(
+        &self,
+        max: usize,
+        last: &mut i32,
+        into: &mut Vec<Records>,
+    ) -> Result<(), EngineError> {
         let held = self.partitions();
         let after = last.saturating_add(1);
-        let limit = into.len() + max;
+        let mut left = max;
         for (&partition, from) in held.range(after..).chain(held.range(..after)) {
-            while from.open && into.len() < limit && from.knock.waiting.swap(false, Ordering::AcqRel) {
+            while from.open && left > 0 && from.knock.waiting.swap(false, Ordering::AcqRel) {
                 *last = partition;
-                from.take(limit - into.len(), into)?;
+                left -= from.take(left, into)?;
             }
         }
         Ok(())
@@ -147,19 +152,17 @@ impl Intake {
 }
 
 impl Partition {
-    fn take(&self, max: usize, into: &mut Vec<Record>) -> Result<(), EngineError> {
+    /// How many were taken.
+    fn take(&self, max: usize, into: &mut Vec<Records>) -> Result<usize, EngineError> {
         let wanted = max.min(Messages::MOST);
         let messages = self.queue.take(wanted);
         // A queue that was emptied knocks at the next message; one that was not does not.
         if messages.len() == wanted {
             self.knock.waiting.store(true, Ordering::Release);
         }
-        let mut copier = Copier::default();
-        let mut good = messages.iter().filter(|message| message.error().is_none());
-        while let Some(record) = copier.next(&mut good) {
-            into.push(record);
-        }
-        messages.iter().find_map(MessageRef::error).map_or(Ok(()), |code| Err(coded(code)))
+        let mut good = messages.iter().filter(|message| !message.is_error());
+        into.extend(std::iter::from_fn(|| next_records(&mut good)));
+        messages.iter().find_map(MessageRef::error).map_or(Ok(messages.len()), |code| Err(coded(code)))
     }
 }
 

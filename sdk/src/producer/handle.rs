@@ -93,6 +93,19 @@ impl Producer {
         }
     }
 
+    /// Sends a message if there is room at once, and calls back as [`send_with`](Self::send_with) does. Never waits; a
+    /// message refused calls back before it returns.
+    pub(crate) fn try_send_with(&self, message: Message, callback: impl FnOnce(SendResult) + Send + 'static) {
+        let reply = Reply::Callback(Box::new(callback));
+        match self.topic.try_admit(cost(&message)) {
+            Ok(room) => self.submit(message, room, reply),
+            Err(no_room) => {
+                let refusal = self.refusal(no_room, message, Instant::now());
+                reply.give(Err(refusal), &self.topic.core.counters);
+            }
+        }
+    }
+
     /// Waits until every message that this handle and its clones sent to the topic has its result, those held back
     /// while the topic changes cluster included. Sends made meanwhile are waited for too. Each ends within its
     /// delivery timeout, so this ends some time after the last send. Dropping the future changes nothing.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
-use zms_core::property::{Scope, check, parse_duration};
+use zms_core::property::{Scope, check, parse_duration, screen, value};
 
 use super::fit::{Numbers, check_idempotence};
 
@@ -232,7 +232,14 @@ pub fn check_overrides(
     overrides: &BTreeMap<String, String>,
     cluster: &BTreeMap<String, String>,
 ) -> Result<(), ProducerConfigError> {
-    Wish::default().with_overrides(overrides, |_| ())?.settle(cluster, usize::MAX).map(|_| ())
+    let (cluster, _) = screen(Scope::Cluster, cluster);
+    let wish = Wish::default().with_overrides(overrides, |_| ())?;
+    for (name, value) in &wish.properties {
+        if let Some(expected) = value::refused(name, value) {
+            return Err(invalid(name, value, expected));
+        }
+    }
+    wish.settle(&cluster, usize::MAX).map(|_| ())
 }
 
 enum Kind {
@@ -405,8 +412,36 @@ mod tests {
             check_overrides(&overrides(&[("linger", "40s"), ("deliveryTimeout", "60s")]), &none),
             Ok(())
         );
+        let text = check_overrides(&overrides(&[("compression", "gzipp")]), &none).unwrap_err().to_string();
+        assert_eq!(text, "compression.type=gzipp: expected none, gzip, snappy, lz4 or zstd");
         let large = overrides(&[("message.max.bytes", "99000000")]);
         assert_eq!(check_overrides(&none, &large), Ok(()), "a service may have a larger buffer");
+        let unused = overrides(&[("linger.ms", "40000")]);
+        assert_eq!(check_overrides(&none, &unused), Ok(()), "a cluster may not set it");
+    }
+
+    #[test]
+    fn values_that_are_refused_are_those_that_no_producer_can_be_created_with() {
+        for (name, value, works) in [
+            ("compression", "snappy", true),
+            ("compression", "gzipp", false),
+            ("compression.level", "-1", true),
+            ("compression.level", "13", false),
+            ("partitioner", "fnv1a_random", true),
+            ("partitioner", "java", false),
+            ("batch.num.messages", "1000000", true),
+            ("batch.num.messages", "0", false),
+            ("sticky.partitioning.linger.ms", "900001", false),
+            ("linger.ms", "0.5", true),
+        ] {
+            let found = overrides(&[(name, value)]);
+            assert_eq!(check_overrides(&found, &BTreeMap::new()).is_ok(), works, "{name}={value}");
+            let mut config = rdkafka::ClientConfig::new();
+            config.set_log_level(rdkafka::config::RDKafkaLogLevel::Emerg);
+            config.extend(settle(&[(name, value)]).unwrap().properties);
+            let created: Result<rdkafka::producer::BaseProducer, _> = config.create();
+            assert_eq!(created.is_ok(), works, "{name}={value}: {:?}", created.err());
+        }
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! One topic or group in use.
 
-use std::sync::{
-    Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    ops::Deref,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use tokio::sync::{Notify, watch};
@@ -41,6 +44,23 @@ pub(super) struct Progress {
     pub(super) silence: Option<String>,
     /// The registry has answered once.
     pub(super) answered: bool,
+}
+
+/// A first route is being pushed, until this is dropped: also when the task that pushes ends early. Whoever waits for it
+/// has no time limit meanwhile.
+pub(super) struct Adopting<E: Deref<Target = Entry>>(pub(super) E);
+
+impl<E: Deref<Target = Entry>> Adopting<E> {
+    pub(super) fn begin(entry: E) -> Self {
+        entry.update(|progress| progress.adopting = true);
+        Self(entry)
+    }
+}
+
+impl<E: Deref<Target = Entry>> Drop for Adopting<E> {
+    fn drop(&mut self) {
+        self.0.update(|progress| progress.adopting = false);
+    }
 }
 
 impl Entry {

@@ -11,7 +11,7 @@ use zms_core::{
 use super::{
     ResolveError,
     adoption::Verdict,
-    entry::Entry,
+    entry::{Adopting, Entry},
     route::Resolution,
     router::Router,
     snapshot::Saved,
@@ -44,8 +44,9 @@ impl Router {
                 () = sleep_until(grace) => {
                     grace = None;
                     if !now.answered {
-                        entry.update(|progress| progress.adopting = true);
-                        self.runtime.spawn(Arc::clone(self).adopt_offline(Arc::clone(entry)));
+                        // Begins here, so that it also ends when the runtime has gone and nothing is spawned.
+                        let adopting = Adopting::begin(Arc::clone(entry));
+                        self.runtime.spawn(Arc::clone(self).adopt_offline(adopting));
                     }
                 }
                 // Once there is a route, how long it takes is up to whoever adopts it.
@@ -57,16 +58,16 @@ impl Router {
     }
 
     /// Adopts what the snapshot knows, unless the registry was faster. Dropped with the runtime only.
-    async fn adopt_offline(self: Arc<Self>, entry: Arc<Entry>) {
-        if let Some(resolution) = self.saved(&entry).await {
+    async fn adopt_offline(self: Arc<Self>, adopting: Adopting<Arc<Entry>>) {
+        let entry = &adopting.0;
+        if let Some(resolution) = self.saved(entry).await {
             let mut adoption = entry.adoption.lock().await;
             let is_first = adoption.judge(&resolution) == Verdict::New && adoption.is_empty();
-            if is_first && !entry.is_retired() && self.push(&entry, &resolution.route).await {
+            if is_first && !entry.is_retired() && self.push(entry, &resolution.route).await {
                 adoption.adopted(&resolution);
                 entry.in_force(&resolution.route);
             }
         }
-        entry.update(|progress| progress.adopting = false);
     }
 
     async fn saved(&self, entry: &Entry) -> Option<Resolution> {

@@ -13,7 +13,7 @@ use zms_core::{
 use super::{
     adoption::{Adoption, Verdict},
     chance::random,
-    entry::Entry,
+    entry::{Adopting, Entry},
     refusal::{Complaint, Refusal},
     registration::{Registration, Standing},
     route::{Resolution, Route},
@@ -130,9 +130,9 @@ impl Router {
 
     /// False when whoever adopts panicked: the route is not in force, and the next event tries again.
     pub(super) async fn push(&self, entry: &Entry, route: &Route) -> bool {
-        entry.update(|progress| progress.adopting = true);
+        let adopting = Adopting::begin(entry);
         let pushed = AssertUnwindSafe(entry.subject.push(route)).catch_unwind().await;
-        entry.update(|progress| progress.adopting = false);
+        drop(adopting);
         if pushed.is_err() {
             self.counters.failed_adoptions.add();
             tracing::error!(entry = %entry.subject, cluster = %route.cluster(), "adopting a route panicked");

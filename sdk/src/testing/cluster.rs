@@ -6,10 +6,14 @@ use rdkafka::{error::RDKafkaErrorCode, types::RDKafkaRespErr};
 
 use crate::kafka::native::MockHandle;
 
-/// Consumer properties under which groups of the classic protocol form and change within a fraction of a second on a
-/// [`MockCluster`]. On a busy machine members may then be taken for dead; a test must bear the rebalance.
+/// Consumer properties under which groups of the classic protocol form at once on a [`MockCluster`], and change within
+/// seconds: for that it waits for a session but one second.
+///
+/// On a machine so busy that a client gets no processor for three seconds, a member is taken for dead: its messages are
+/// delivered again. A test that cannot bear that sets a longer `session.timeout.ms`; while a group has one member, that
+/// costs no time.
 pub const FAST_GROUP_PROPERTIES: [(&str, &str); 6] = [
-    ("session.timeout.ms", "1500"),
+    ("session.timeout.ms", "3000"),
     ("heartbeat.interval.ms", "100"),
     ("fetch.wait.max.ms", "5"),
     ("fetch.queue.backoff.ms", "10"),

@@ -134,7 +134,7 @@ impl Sandbox {
 
     /// Settings for such a handle.
     pub fn builder(&self) -> ZmsBuilder {
-        Zms::builder().registry(self.store.connect().shared()).resolve_timeout(Duration::from_secs(5))
+        Zms::builder().registry(self.store.connect().shared()).resolve_timeout(Duration::from_secs(10))
     }
 
     /// A cluster, to break and to mend.

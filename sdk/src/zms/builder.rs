@@ -6,6 +6,7 @@ use tokio::sync::Semaphore;
 
 use super::{
     ConnectError, Zms,
+    dead_letters::DeadLetterSender,
     handle::{Inner, UNRESOLVED_ONEWAY},
     topics::Topics,
 };
@@ -191,13 +192,19 @@ impl ZmsBuilder {
         }
         let registry = open(source, &routing).await?;
         let engine = self.engine.unwrap_or_else(|| Arc::new(KafkaEngine::new()));
+        let producers = Producers::start(Arc::clone(&engine), producer);
+        let router = Router::start(Arc::clone(&registry), routing);
+        let topics = Arc::new(Topics::default());
+        let dead_letters =
+            DeadLetterSender::new(Arc::clone(&router), Arc::clone(&producers), Arc::clone(&topics));
         Ok(Zms::new(Inner {
-            producers: Producers::start(Arc::clone(&engine), producer),
-            router: Router::start(Arc::clone(&registry), routing),
+            dead_letters: Arc::new(dead_letters),
+            producers,
+            router,
             engine,
             registry,
             instance,
-            topics: Topics::default(),
+            topics,
             subscriptions: Arc::default(),
             unresolved: Arc::new(Semaphore::new(UNRESOLVED_ONEWAY)),
         }))

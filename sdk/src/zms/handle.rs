@@ -7,11 +7,12 @@ use zms_core::name::{GroupName, TopicName};
 
 use super::{
     CloseError, ConnectError, Status, ZmsBuilder,
+    dead_letters::DeadLetterSender,
     subscriptions::{Seat, Subscriptions},
     topics::Topics,
 };
 use crate::{
-    consumer::{Ending, Enrolment, Membership, Pending, SubscribeError, Subscriber},
+    consumer::{DeadLetters, Ending, Enrolment, Membership, Pending, SubscribeError, Subscriber},
     engine::port::Engine,
     message::{Message, Receipt},
     producer::{Producer, Producers, SendError},
@@ -22,7 +23,8 @@ use crate::{
 /// A connection to the registry and, through it, to all Kafka clusters. Cheap to clone; one for a process is enough.
 ///
 /// [`close`](Self::close) it at the end. When the last clone is dropped without that, its clients are closed in the
-/// background, and what was not delivered by then is given up.
+/// background, and what was not delivered by then is given up; a subscription that goes on keeps them open, for its dead
+/// letters.
 #[derive(Clone)]
 pub struct Zms {
     inner: Arc<Inner>,
@@ -34,7 +36,8 @@ pub(super) struct Inner {
     pub(super) router: Arc<Router>,
     pub(super) producers: Arc<Producers>,
     pub(super) instance: String,
-    pub(super) topics: Topics,
+    pub(super) topics: Arc<Topics>,
+    pub(super) dead_letters: Arc<DeadLetterSender>,
     pub(super) subscriptions: Arc<Subscriptions>,
     /// One-way messages that wait for their topic's first route.
     pub(super) unresolved: Arc<Semaphore>,
@@ -166,7 +169,7 @@ impl Zms {
 
     /// Ends everything within `limit`: subscriptions stop taking messages, finish their handlers, commit and leave;
     /// then no further send is taken and what was is delivered; then this client leaves the registry. Handlers may
-    /// send until they end.
+    /// send, and dead letters are sent, until they end.
     ///
     /// When it returns every send has its result. A second call waits for the same end; of several limits the earliest
     /// holds. Dropping the future, also before it has done much, leaves the rest to the background.
@@ -203,7 +206,9 @@ impl Zms {
         let lease = self.inner.router.group(&group).await?;
         let route = lease.routes.clone();
         let engine = Arc::clone(&self.inner.engine);
-        Ok(Enrolment { group, engine, route, membership: Box::new(Place { seat, _lease: lease }) })
+        let dead_letters: Arc<dyn DeadLetters> = Arc::new(Arc::clone(&self.inner.dead_letters));
+        let membership = Box::new(Place { seat, _lease: lease });
+        Ok(Enrolment { group, engine, route, dead_letters: Some(dead_letters), membership })
     }
 }
 

@@ -1,6 +1,7 @@
 //! The handle: one for a process.
 
 mod builder;
+mod dead_letters;
 mod error;
 mod handle;
 mod status;

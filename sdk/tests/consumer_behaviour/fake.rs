@@ -6,15 +6,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use zms_core::{
+    flow::Load,
     name::{GroupName, TopicName},
     route::ClusterSpec,
 };
 use zms_sdk::engine::port::{
     AssignmentListener, ClusterAdmin, ConsumerClient, ConsumerControl, ConsumerSpec, Engine, EngineError,
-    FailureKind, LogRange, NewTopic, OpenError, Position, ProducerClient, ProducerSpec, Record, Start,
-    TopicInfo,
+    FailureKind, LogRange, NewTopic, OpenError, Position, ProducerClient, ProducerSpec, Records,
+    RecordsBuilder, Start, TopicInfo,
 };
 
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ impl Engine for FakeEngine {
     ) -> Result<Box<dyn ConsumerClient>, OpenError> {
         let cluster = Arc::clone(&self.clusters.lock().unwrap()[spec.cluster.name.as_str()]);
         let member = cluster.join(spec)?;
-        Ok(Box::new(FakeClient { control: FakeControl { cluster, member }, listener }))
+        Ok(Box::new(FakeClient { control: FakeControl { cluster, member }, listener, answer: None }))
     }
 
     fn open_admin(&self, cluster: &ClusterSpec) -> Result<Arc<dyn ClusterAdmin>, OpenError> {
@@ -106,9 +106,16 @@ pub(crate) struct FakeCluster {
 }
 
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fault that a test can order")]
 pub(crate) struct State {
     logs: Vec<Log>,
     pub(crate) committed: BTreeMap<i32, i64>,
+    /// What was committed beside the positions.
+    pub(crate) texts: BTreeMap<i32, String>,
+    /// Commits with a longer text are refused.
+    pub(crate) longest_text: Option<usize>,
+    /// Commits between polls are not answered.
+    pub(crate) mute: bool,
     /// All commits that were taken, in order.
     pub(crate) commits: Vec<(i32, i64)>,
     pub(crate) members: Vec<Member>,
@@ -130,8 +137,14 @@ pub(crate) struct State {
 #[derive(Debug, Default, Clone)]
 struct Log {
     low: i64,
-    records: Vec<Record>,
+    records: Vec<Stored>,
     high: i64,
+}
+
+#[derive(Debug, Clone)]
+struct Stored {
+    offset: i64,
+    payload: String,
 }
 
 #[derive(Debug, Default)]
@@ -179,7 +192,7 @@ impl FakeCluster {
         for _ in 0..count {
             let mut payload = log.high.to_string();
             payload.extend(std::iter::repeat_n(' ', padding));
-            log.records.push(record(partition, log.high, payload));
+            log.records.push(Stored { offset: log.high, payload });
             log.high += step;
         }
         drop(state);
@@ -224,15 +237,19 @@ impl FakeCluster {
     }
 }
 
-fn record(partition: i32, offset: i64, payload: String) -> Record {
-    Record {
-        partition,
-        offset,
-        payload: Some(Bytes::from(payload)),
-        key: None,
-        headers: Vec::new(),
-        timestamp_ms: None,
+/// What lies one behind the other in a log, as an engine hands it over.
+fn records<'a>(partition: i32, stored: impl IntoIterator<Item = &'a Stored>) -> Vec<Records> {
+    let empty = || RecordsBuilder::with_capacity(partition, Load::default());
+    let (mut full, mut filling) = (Vec::new(), empty());
+    for Stored { offset, payload } in stored {
+        if !RecordsBuilder::fits(filling.load(), payload.len()) {
+            full.push(std::mem::replace(&mut filling, empty()).build());
+        }
+        filling.push(*offset, None, None, Some(payload.as_bytes()));
     }
+    full.push(filling.build());
+    full.retain(|records| !records.is_empty());
+    full
 }
 
 impl State {
@@ -261,19 +278,35 @@ impl State {
         }
     }
 
-    fn fetch(&mut self, member: usize, max: usize, into: &mut Vec<Record>) {
+    fn commit(&mut self, positions: &[Position]) -> Result<(), EngineError> {
+        if let Some(error) = self.commit_errors.pop_front() {
+            return Err(error);
+        }
+        if positions.iter().any(|p| self.longest_text.is_some_and(|longest| p.metadata.len() > longest)) {
+            return Err(failure(FailureKind::TooLarge));
+        }
+        for position in positions {
+            self.committed.insert(position.partition, position.offset);
+            self.texts.insert(position.partition, position.metadata.clone());
+            self.commits.push((position.partition, position.offset));
+        }
+        Ok(())
+    }
+
+    fn fetch(&mut self, member: usize, max: usize, into: &mut Vec<Records>) {
         let Self { members, logs, .. } = self;
         let member = &mut members[member];
+        let mut left = max - into.iter().map(Records::len).sum::<usize>();
         for (partition, position) in &mut member.held {
             if member.paused.contains(partition) {
                 continue;
             }
             let log = &logs[usize::try_from(*partition).unwrap()];
             let from = log.records.partition_point(|record| record.offset < *position);
-            for record in log.records[from..].iter().take(max - into.len()) {
-                *position = record.offset + 1;
-                into.push(record.clone());
-            }
+            let taken = &log.records[from..][..left.min(log.records.len() - from)];
+            *position = taken.last().map_or(*position, |last| last.offset + 1);
+            left -= taken.len();
+            into.extend(records(*partition, taken));
         }
     }
 }
@@ -320,23 +353,15 @@ impl ConsumerControl for FakeControl {
     }
 
     fn commit(&self, positions: &[Position]) -> Result<(), EngineError> {
-        self.answer(|state| {
-            if let Some(error) = state.commit_errors.pop_front() {
-                return Err(error);
-            }
-            for position in positions {
-                state.committed.insert(position.partition, position.offset);
-                state.commits.push((position.partition, position.offset));
-            }
-            Ok(())
-        })
+        self.answer(|state| state.commit(positions))
     }
 
     fn committed(&self, partitions: &[i32], _: Duration) -> Result<Vec<Position>, EngineError> {
         self.answer(|state| {
             let known = partitions.iter().filter_map(|p| Some((*p, *state.committed.get(p)?)));
+            let text = |partition| state.texts.get(&partition).cloned().unwrap_or_default();
             Ok(known
-                .map(|(partition, offset)| Position { partition, offset, metadata: String::new() })
+                .map(|(partition, offset)| Position { partition, offset, metadata: text(partition) })
                 .collect())
         })
     }
@@ -358,6 +383,8 @@ impl ConsumerControl for FakeControl {
 struct FakeClient {
     control: FakeControl,
     listener: Arc<dyn AssignmentListener>,
+    /// To the commit between polls, from that moment on.
+    answer: Option<(Instant, Result<(), EngineError>)>,
 }
 
 impl FakeClient {
@@ -416,7 +443,7 @@ impl ConsumerControl for FakeClient {
 }
 
 impl ConsumerClient for FakeClient {
-    fn poll(&mut self, limit: Duration, max: usize, into: &mut Vec<Record>) -> Result<(), EngineError> {
+    fn poll(&mut self, limit: Duration, max: usize, into: &mut Vec<Records>) -> Result<(), EngineError> {
         let until = Instant::now() + limit;
         let event = self.member(|member| {
             member.polls += 1;
@@ -427,7 +454,11 @@ impl ConsumerClient for FakeClient {
                 self.assign(&partitions);
                 let mut state = self.control.cluster.state();
                 let leftovers = std::mem::take(&mut state.leftovers);
-                into.extend(leftovers.into_iter().map(|offset| record(0, offset, offset.to_string())));
+                let leftovers: Vec<_> = leftovers
+                    .into_iter()
+                    .map(|offset| Stored { offset, payload: offset.to_string() })
+                    .collect();
+                into.extend(records(0, &leftovers));
                 if state.deliver_at_assignment {
                     state.fetch(self.control.member, max, into);
                 }
@@ -455,6 +486,20 @@ impl ConsumerClient for FakeClient {
             state.fetch(self.control.member, max, into);
         }
         Ok(())
+    }
+
+    fn begin_commit(&mut self, positions: &[Position]) -> Result<(), EngineError> {
+        let mut state = self.control.cluster.state();
+        self.answer = match (state.mute, state.down) {
+            (true, _) => None,
+            (_, true) => Some((Instant::now() + state.slow, Err(failure(FailureKind::Unreachable)))),
+            _ => Some((Instant::now(), state.commit(positions))),
+        };
+        Ok(())
+    }
+
+    fn poll_commit(&mut self) -> Option<Result<(), EngineError>> {
+        self.answer.take_if(|(at, _)| Instant::now() >= *at).map(|(_, answer)| answer)
     }
 
     fn close(self: Box<Self>) {

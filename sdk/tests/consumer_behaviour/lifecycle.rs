@@ -113,7 +113,7 @@ async fn shutdown_ends_at_its_deadline_with_dead_handlers() {
             now(subscriber.handle(dead)).unwrap()
         };
         until("both handlers run", || calls.load(SeqCst) == 2).await;
-        let ended = tokio::time::timeout(LIMIT, sub.shutdown(Duration::from_millis(500))).await.unwrap();
+        let ended = tokio::time::timeout(LIMIT, sub.shutdown(Duration::from_secs(4))).await.unwrap();
         assert!(matches!(ended, Err(ShutdownError::HandlersRunning { running: 2, .. })), "{ended:?}");
         assert!(cluster.state().members[0].left);
     }
@@ -163,10 +163,10 @@ async fn a_dropped_subscription_ends_in_the_background_without_blocking() {
     let script = Script::new();
     let sub = script.subscribe(rig.subscriber().commit_interval(Duration::from_secs(3600)));
     until("all is handled", || counts(&sub).handled == 5).await;
-    cluster.state().slow = Duration::from_secs(3);
+    cluster.state().slow = Duration::from_secs(10);
     let before = Instant::now();
     drop(sub);
-    assert!(before.elapsed() < Duration::from_secs(2));
+    assert!(before.elapsed() < Duration::from_secs(8));
     until("it commits", || cluster.committed(0) == Some(5)).await;
     until("it leaves", || cluster.state().members[0].left).await;
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use zms_core::route::ConsumeFrom;
-use zms_sdk::engine::port::FailureKind;
+use zms_core::{progress::Progress, route::ConsumeFrom};
+use zms_sdk::{consumer::PauseReason, engine::port::FailureKind};
 
 use crate::{
-    fake::{Event, failure},
+    fake::{Event, FakeCluster, failure},
     rig::{LIMIT, Rig, Script, counts, partition, until},
 };
 
@@ -33,7 +33,7 @@ async fn closing_with_queued_messages_commits_only_what_is_done() {
     script.hold(0, 4);
     let sub = script.subscribe(rig.subscriber().workers(1));
     until("the fifth message is being handled", || script.begun(0).len() == 5).await;
-    let stuck = sub.shutdown(std::time::Duration::from_millis(400)).await;
+    let stuck = sub.shutdown(std::time::Duration::from_secs(4)).await;
     assert!(stuck.is_err(), "a handler still ran");
     assert_eq!(cluster.committed(0), Some(4));
 
@@ -199,5 +199,122 @@ async fn the_view_names_the_oldest_unfinished_message() {
     script.release(0, 3);
     until("all is done", || cluster.committed(0) == Some(10)).await;
     until("nothing is left in memory", || sub.inspect().buffered_messages == 0).await;
+    sub.shutdown(LIMIT).await.unwrap();
+}
+
+/// Commits `position` of partition 0, with what is done above it.
+fn commit(cluster: &FakeCluster, position: i64, done: impl IntoIterator<Item = i64>) {
+    let progress = Progress { start: None, done: done.into_iter().collect() };
+    let mut state = cluster.state();
+    state.committed.insert(0, position);
+    state.texts.insert(0, progress.encode(position, 4000));
+}
+
+#[tokio::test]
+async fn what_a_commit_names_as_done_is_not_handled_again() {
+    let (rig, cluster) = Rig::new(1);
+    cluster.fill(0, 10);
+    commit(&cluster, 2, [4, 6, 7]);
+    let script = Script::new();
+    let sub = script.subscribe(rig.subscriber());
+    until("the rest is done", || cluster.committed(0) == Some(10)).await;
+    assert_eq!(script.begun(0), [2, 3, 5, 8, 9]);
+    assert_eq!((counts(&sub).handled, counts(&sub).already_done), (5, 3));
+    assert_eq!(cluster.state().texts[&0], "", "nothing is done above the position");
+    sub.shutdown(LIMIT).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_done_before_one_crash_is_not_handled_after_the_next() {
+    let (rig, cluster) = Rig::new(1);
+    cluster.fill(0, 12);
+    commit(&cluster, 2, [4, 7, 9, 11]);
+    let script = Script::new();
+    script.hold(0, 5);
+    let sub = script.subscribe(rig.subscriber());
+    until("it is stuck", || cluster.committed(0) == Some(5)).await;
+    // Of what ends from now on nobody learns.
+    cluster.state().down = true;
+    script.release(0, 5);
+    until("the first member is through", || counts(&sub).handled == 6).await;
+    drop(sub);
+    until("it has left", || cluster.state().members[0].left).await;
+    cluster.state().down = false;
+
+    let second = Script::new();
+    let sub = second.subscribe(rig.subscriber());
+    until("the rest is done", || cluster.committed(0) == Some(12)).await;
+    assert_eq!(script.begun(0), [2, 3, 5, 6, 8, 10]);
+    assert_eq!(second.begun(0), [5, 6, 8, 10]);
+    sub.shutdown(LIMIT).await.unwrap();
+}
+
+#[tokio::test]
+async fn texts_of_others_beside_a_position_change_nothing() {
+    let of_another_position = Progress { start: None, done: [4, 5].into_iter().collect() }.encode(3, 4000);
+    for text in ["", "{\"host\":\"a\"}", "zms2 done:AAAA", "zms1 done:AAAAAAAAAAAA", &of_another_position] {
+        let (rig, cluster) = Rig::new(1);
+        cluster.fill(0, 6);
+        cluster.state().committed.insert(0, 2);
+        cluster.state().texts.insert(0, text.to_owned());
+        let script = Script::new();
+        let sub = script.subscribe(rig.subscriber());
+        until("the rest is done", || cluster.committed(0) == Some(6)).await;
+        assert_eq!(script.begun(0), [2, 3, 4, 5], "{text}");
+        sub.shutdown(LIMIT).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn brokers_that_take_no_such_text_get_positions_alone() {
+    let (rig, cluster) = Rig::new(1);
+    cluster.fill(0, 10);
+    commit(&cluster, 2, [6]);
+    cluster.state().longest_text = Some(5);
+    let script = Script::new();
+    script.hold(0, 4);
+    let sub = script.subscribe(rig.subscriber());
+    until("what is before the held one is committed", || cluster.committed(0) == Some(4)).await;
+    assert_eq!(cluster.state().texts[&0], "");
+    assert_eq!(counts(&sub).commit_failures, 1);
+    script.release(0, 4);
+    until("the rest is done", || cluster.committed(0) == Some(10)).await;
+    assert_eq!(counts(&sub).commit_failures, 1, "it is not tried again");
+    sub.shutdown(LIMIT).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_commit_without_an_answer_keeps_nothing_from_being_handled() {
+    let (rig, cluster) = Rig::new(1);
+    let script = Script::new();
+    let sub = script.subscribe(rig.subscriber());
+    sub.ready().await.unwrap();
+    cluster.state().mute = true;
+    for round in 1..=5 {
+        cluster.fill(0, 10);
+        until("all is handled", || script.begun(0).len() == round * 10).await;
+    }
+    assert_eq!(cluster.committed(0), Some(0));
+    sub.shutdown(LIMIT).await.unwrap();
+    assert_eq!(cluster.committed(0), Some(50), "the last commit waits for its answer");
+}
+
+#[tokio::test]
+async fn a_partition_waits_for_a_message_that_it_is_far_ahead_of() {
+    let (rig, cluster) = Rig::new(1);
+    cluster.fill(0, 5000);
+    commit(&cluster, 0, 1..4000);
+    let script = Script::new();
+    script.hold(0, 0);
+    let sub = script.subscribe(rig.subscriber().max_ahead(100));
+    until("it is paused", || {
+        sub.inspect().partitions.iter().any(|p| p.paused == Some(PauseReason::FarAhead))
+    })
+    .await;
+    let queued = partition(&sub, 0).queued_messages;
+    assert!((100..=600).contains(&queued), "at most one fetch beyond the limit: {queued}");
+    script.release(0, 0);
+    until("all is done", || cluster.committed(0) == Some(5000)).await;
+    assert_eq!((script.begun(0).len(), counts(&sub).already_done), (1001, 3999));
     sub.shutdown(LIMIT).await.unwrap();
 }

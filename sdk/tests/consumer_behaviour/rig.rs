@@ -17,7 +17,7 @@ use zms_sdk::consumer::{Counts, Delivery, PartitionView, Subscriber, Subscriptio
 use crate::fake::{FakeCluster, FakeEngine};
 
 /// Generous: reached only when a test fails.
-pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) fn route(cluster: &str) -> GroupRoute {
     GroupRoute {
@@ -66,7 +66,7 @@ impl Rig {
         Subscriber::new(GroupName::new("billing").unwrap(), engine, self.route.subscribe())
             .workers(2)
             .commit_interval(Duration::from_millis(20))
-            .drain_limit(Duration::from_secs(10))
+            .drain_limit(Duration::from_secs(30))
     }
 }
 

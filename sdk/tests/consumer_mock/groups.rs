@@ -9,7 +9,9 @@ use zms_sdk::{
     testing::{FAST_CONSUMER_PROTOCOL_PROPERTIES, FAST_GROUP_PROPERTIES},
 };
 
-use crate::rig::{Kafka, LIMIT, Log, now, route, until, until_committed, with_properties};
+use crate::rig::{
+    Kafka, LIMIT, LONG_SESSION, Log, STEADY_SESSION, now, route, until, until_committed, with_properties,
+};
 
 fn protocols() -> [(&'static str, Vec<(&'static str, &'static str)>); 3] {
     let mut eager = FAST_GROUP_PROPERTIES.to_vec();
@@ -35,21 +37,22 @@ async fn a_message_reaches_its_handler_unchanged_and_only_once() {
         Message::new("").partition(0),
     ]);
     let log = Log::new();
-    let sub = log.subscribe(kafka.subscriber());
+    let subscriber = || kafka.subscriber().property(LONG_SESSION.0, LONG_SESSION.1);
+    let sub = log.subscribe(subscriber());
     sub.ready().await.unwrap();
     until_committed(&kafka, 1, 3).await;
     let calls = log.calls();
-    assert_eq!(calls[0].payload().unwrap(), "paid");
-    assert_eq!(calls[0].key().unwrap(), "k");
+    assert_eq!(calls[0].payload().unwrap(), b"paid");
+    assert_eq!(calls[0].key().unwrap(), b"k");
     assert_eq!(calls[0].timestamp_ms(), Some(77));
     assert_eq!(calls[0].headers().len(), 3);
-    assert_eq!(calls[0].header("h").unwrap(), "2");
+    assert_eq!(calls[0].header("h").unwrap(), b"2");
     assert_eq!(calls[0].header("n"), None);
     assert_eq!(calls[1].payload(), None);
-    assert_eq!(calls[2].payload().unwrap(), "");
+    assert_eq!(calls[2].payload().unwrap(), b"");
     sub.shutdown(LIMIT).await.unwrap();
 
-    let again = log.subscribe(kafka.subscriber());
+    let again = log.subscribe(subscriber());
     again.ready().await.unwrap();
     kafka.fill(0, 1);
     until_committed(&kafka, 1, 4).await;
@@ -103,10 +106,11 @@ async fn a_stuck_handler_holds_a_rebalance_up_no_longer_than_the_drain_limit() {
     (0..2).for_each(|p| kafka.fill(p, 10));
     let stuck = Log::new();
     (0..2).for_each(|p| stuck.hold(p, 4));
-    let first = stuck.subscribe(kafka.subscriber().drain_limit(Duration::from_millis(300)));
+    let subscriber = || kafka.subscriber().property(STEADY_SESSION.0, STEADY_SESSION.1);
+    let first = stuck.subscribe(subscriber().drain_limit(Duration::from_millis(300)));
     until("both are stuck", || stuck.count() == 10).await;
     let log = Log::new();
-    let second = log.subscribe(kafka.subscriber());
+    let second = log.subscribe(subscriber());
     until("the other member handles the partition that it got", || log.count() == 6).await;
     let taken = log.calls()[0].partition();
     until("its position moves on", || kafka.committed()[&taken] == 10).await;
@@ -146,8 +150,9 @@ async fn slow_handlers_behind_a_full_buffer_cause_no_eviction() {
     let kafka = Kafka::start("a", 1);
     kafka.fill(0, 40);
     let subscriber = kafka.subscriber().max_buffered_messages(6).drain_limit(Duration::from_secs(1));
-    let subscriber = subscriber.property("max.poll.interval.ms", "2000");
-    let sub = now(subscriber.handle_blocking(|_| std::thread::sleep(Duration::from_millis(150)))).unwrap();
+    let subscriber =
+        subscriber.property("session.timeout.ms", "5000").property("max.poll.interval.ms", "5000");
+    let sub = now(subscriber.handle_blocking(|_| std::thread::sleep(Duration::from_millis(300)))).unwrap();
     until_committed(&kafka, 1, 40).await;
     let counts = sub.inspect().counts;
     assert_eq!((counts.handled, counts.poll_errors, counts.losses, counts.assignments), (40, 0, 0, 1));

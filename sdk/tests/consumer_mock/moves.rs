@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 use zms_core::route::ConsumeFrom;
 
-use crate::rig::{Kafka, LIMIT, Log, route, subscriber, until, until_committed};
+use crate::rig::{
+    Kafka, LIMIT, LONG_SESSION, Log, STEADY_SESSION, route, subscriber, until, until_committed,
+};
 
 const NEVER: Duration = Duration::from_secs(3600);
 
@@ -19,8 +21,10 @@ async fn two_members_finish_the_old_cluster_and_begin_the_new_one_at_its_first_m
     };
     let sender = watch::Sender::new(latest(&a));
     let log = Log::new();
-    let first = log.subscribe(subscriber(&sender).switch_limit(NEVER));
-    let second = log.subscribe(subscriber(&sender).switch_limit(NEVER));
+    let [first, second] = [(); 2].map(|()| {
+        let (name, value) = STEADY_SESSION;
+        log.subscribe(subscriber(&sender).property(name, value).switch_limit(NEVER))
+    });
     let held = |n: usize| [&first, &second].iter().all(|sub| sub.inspect().partitions.len() == n);
     until("both have partitions", || held(2)).await;
     log.hold(3, 60);
@@ -66,7 +70,8 @@ async fn a_group_that_moves_there_and_back_handles_each_message_once() {
     let (a, b) = (Kafka::start("a", 2), Kafka::start("b", 2));
     let sender = watch::Sender::new(route(&a.spec));
     let log = Log::new();
-    let sub = log.subscribe(subscriber(&sender).switch_limit(NEVER));
+    let (name, value) = LONG_SESSION;
+    let sub = log.subscribe(subscriber(&sender).property(name, value).switch_limit(NEVER));
     for round in 1..=2 {
         for kafka in [&a, &b] {
             sender.send_replace(route(&kafka.spec));

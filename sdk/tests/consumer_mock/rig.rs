@@ -28,6 +28,13 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) const TOPIC: &str = "orders";
 
+/// A session that no member outlives that merely gets no processor, for tests that count each delivery. A group that
+/// forms anew while it has members waits for all of it.
+pub(crate) const LONG_SESSION: (&str, &str) = ("session.timeout.ms", "30000");
+
+/// The same where members come and go, which then takes some seconds.
+pub(crate) const STEADY_SESSION: (&str, &str) = ("session.timeout.ms", "6000");
+
 /// A cluster with one topic, a producer to fill it, and eyes on what is committed.
 pub(crate) struct Kafka {
     pub(crate) mock: MockCluster,

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use zms_sdk::Message;
 
-use crate::rig::{Kafka, LIMIT, now, until};
+use crate::rig::{Kafka, LIMIT, LONG_SESSION, now, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_backlog_is_handled_whole() {
@@ -14,7 +14,7 @@ async fn a_large_backlog_is_handled_whole() {
         kafka
             .send((0..COUNT).map(|n| Message::new(vec![b'x'; 100]).partition(i32::try_from(n % 8).unwrap())));
         let before = Instant::now();
-        let subscriber = kafka.subscriber().workers(4);
+        let subscriber = kafka.subscriber().property(LONG_SESSION.0, LONG_SESSION.1).workers(4);
         let begun = if blocking {
             now(subscriber.handle_blocking(|_| ()))
         } else {

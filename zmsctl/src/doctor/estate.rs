@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use zms_core::{migration::MigrationRecord, path};
 use zms_sdk::{
-    ClusterName, GroupName, TopicName,
-    admin::{Admin, AdminError, ClusterMeta, Entry, GroupMeta, LiveClient, MetaError, TopicMeta},
+    ClusterName, TopicName,
+    admin::{Admin, AdminError, ClusterMeta, Entry, GroupMeta, MetaError, TopicMeta},
     registry::port::RegistryError,
 };
 
@@ -23,8 +23,6 @@ pub(super) struct Estate {
     pub(super) groups: Entries<GroupMeta>,
     /// Moves that are under way.
     pub(super) moves: BTreeMap<String, MigrationRecord>,
-    /// Registered producers of topics and members of groups, by `topic orders` or `group billing`.
-    pub(super) clients: BTreeMap<String, Vec<LiveClient>>,
     pub(super) scope: Scope,
 }
 
@@ -47,8 +45,7 @@ impl Estate {
             ..Self::default()
         };
         estate.scope = estate.narrow(args)?;
-        estate.read_topics(admin, &mut findings).await?;
-        estate.read_groups(admin, &mut findings).await?;
+        estate.read_moves(admin, &mut findings).await?;
         Ok((estate, findings))
     }
 
@@ -110,29 +107,15 @@ impl Estate {
         Ok(Scope { clusters, topics, groups })
     }
 
-    async fn read_topics(&mut self, admin: &Admin, findings: &mut Vec<Finding>) -> Result<(), Failure> {
+    async fn read_moves(&mut self, admin: &Admin, findings: &mut Vec<Finding>) -> Result<(), Failure> {
         for name in self.scope.topics.clone() {
             let Ok(topic) = TopicName::new(&name) else { continue };
-            let subject = format!("topic {name}");
             let record = admin.migration(&topic).await;
             if let Some(record) = answered(&path::migration(&topic), record, findings)?.flatten()
                 && record.is_running()
             {
                 self.moves.insert(name, record);
             }
-            let clients = admin.producers(&topic).await;
-            let clients = answered(&path::topic(&topic), clients, findings)?.unwrap_or_default();
-            self.clients.insert(subject, clients);
-        }
-        Ok(())
-    }
-
-    async fn read_groups(&mut self, admin: &Admin, findings: &mut Vec<Finding>) -> Result<(), Failure> {
-        for name in self.scope.groups.clone() {
-            let Ok(group) = GroupName::new(&name) else { continue };
-            let clients = admin.members(&group).await;
-            let clients = answered(&path::group(&group), clients, findings)?.unwrap_or_default();
-            self.clients.insert(format!("group {name}"), clients);
         }
         Ok(())
     }

@@ -18,8 +18,8 @@ use crate::{context::Context, failure::Failure, text::counted, view::View};
 
 pub(crate) const ABOUT: &str = "\
 Checks that entries can be read, refer to things that exist and agree with one another; that every cluster answers and
-is the one that is meant; that every topic exists on its cluster, has leaders, and has limits that fit; and which
-connected clients take no part in planned moves. Nothing is changed.
+is the one that is meant; that clients can be opened with the settings of every topic and group; and that every topic
+exists on its cluster, has leaders, and has limits that fit. Nothing is changed.
 
 Clusters are asked in parallel, each with --wait for an answer, so that dead ones cost that time once.
 

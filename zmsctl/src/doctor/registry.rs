@@ -41,14 +41,6 @@ pub(super) fn check(estate: &Estate) -> Vec<Finding> {
         findings.extend(estate.group(name).map(|meta| group(name, meta, estate)).unwrap_or_default());
     }
     findings.extend(estate.moves.iter().map(|(topic, record)| moving(topic, record)));
-    findings.extend(estate.clients.iter().filter_map(|(subject, clients)| {
-        let apart: Vec<&str> = clients
-            .iter()
-            .filter(|client| client.proto.is_none())
-            .map(|client| client.instance.as_deref().unwrap_or(&client.node))
-            .collect();
-        takes_no_part(subject, &apart, clients.len())
-    }));
     findings
 }
 
@@ -95,6 +87,7 @@ fn cluster(name: &str, meta: &ClusterMeta) -> Vec<Finding> {
                 .todo("state bootstrap servers of a Kafka cluster; topics of other brokers stay with their own clients"),
         );
     }
+    findings.extend(large_messages(&subject, meta));
     let plain = meta
         .properties
         .iter()
@@ -109,21 +102,23 @@ fn cluster(name: &str, meta: &ClusterMeta) -> Vec<Finding> {
     findings
 }
 
+/// Messages that a service admits only with a larger send buffer than the default one.
+fn large_messages(subject: &str, meta: &ClusterMeta) -> Option<Finding> {
+    /// A topic's share of the send buffer, unless a service has another buffer.
+    const DEFAULT_SHARE: u64 = 16 << 20;
+    let largest: u64 = meta.properties.get("message.max.bytes")?.trim().parse().ok()?;
+    (largest > DEFAULT_SHARE).then(|| {
+        Finding::warning(subject, format!("message.max.bytes is {largest}, above what a topic may have in the send buffer"))
+            .means(format!("services with the default buffer, {DEFAULT_SHARE} bytes for a topic, cannot open a producer on it"))
+            .todo("lower it, or see that every service that sends there sets a buffer of at least twice as much")
+    })
+}
+
 fn topic(name: &str, meta: &TopicMeta, estate: &Estate) -> Vec<Finding> {
     let subject = format!("topic {name}");
     let mut findings = dropped(&subject, "topic", Settings::Producer, &meta.producer);
     findings.extend(missing_cluster(&subject, "lives", &meta.cluster, estate));
-    let cluster = estate.cluster(meta.cluster.as_str()).map(|cluster| &cluster.properties);
-    let (producer, _) = property::screen(Settings::Producer, &meta.producer);
-    if let Err(error) = producer::check_overrides(&producer, cluster.unwrap_or(&BTreeMap::new())) {
-        findings.push(
-            Finding::error(&subject, format!("its producer settings cannot work: {error}"))
-                .means("no service that starts now can send to it; running ones keep their earlier settings")
-                .todo(format!(
-                    "correct them with `zmsctl topic set {name} --producer …` or `--unset-producer …`"
-                )),
-        );
-    }
+    findings.extend(unfit(name, meta, estate));
     findings.extend(missing_gate(&subject, "topic", meta.gate.as_ref(), estate));
     findings
 }
@@ -133,10 +128,10 @@ fn group(name: &str, meta: &GroupMeta, estate: &Estate) -> Vec<Finding> {
     let mut findings = dropped(&subject, "group", Settings::Consumer, &meta.consumer);
     if let Err(error) = consumer::check_overrides(&meta.consumer) {
         findings.push(
-            Finding::error(&subject, format!("its consumer settings cannot work: {error}"))
-                .means("no member that starts now can join")
+            Finding::error(&subject, format!("no member can be opened for it: {error}"))
+                .means("services that start now cannot read from it; running ones keep the settings that they have")
                 .todo(format!(
-                    "correct them with `zmsctl group set {name} --consumer …` or `--unset-consumer …`"
+                    "correct the settings: `zmsctl group set {name} --consumer NAME=VALUE` or `--unset-consumer NAME`"
                 )),
         );
     }
@@ -183,6 +178,26 @@ fn group(name: &str, meta: &GroupMeta, estate: &Estate) -> Vec<Finding> {
     findings
 }
 
+/// Settings with which no producer can be opened, on the topic's cluster or on that of its gate.
+fn unfit(name: &str, meta: &TopicMeta, estate: &Estate) -> Option<Finding> {
+    let none = BTreeMap::new();
+    let gated = meta.gate.as_ref().map(|gate| &gate.cluster);
+    let (cluster, error) = [Some(&meta.cluster), gated].into_iter().flatten().find_map(|cluster| {
+        let properties = estate.cluster(cluster.as_str()).map_or(&none, |cluster| &cluster.properties);
+        producer::check_overrides(&meta.producer, properties).err().map(|error| (cluster, error))
+    })?;
+    Some(
+        Finding::error(
+            format!("topic {name}"),
+            format!("no producer can be opened for it on cluster {cluster}: {error}"),
+        )
+        .means("services that start now cannot send to it; running ones keep the settings that they have")
+        .todo(format!(
+            "correct the settings: `zmsctl topic set {name} --producer NAME=VALUE` or `--unset-producer NAME`"
+        )),
+    )
+}
+
 fn missing_cluster(subject: &str, does: &str, cluster: &ClusterName, estate: &Estate) -> Option<Finding> {
     if estate.clusters.contains_key(cluster.as_str()) {
         return None;
@@ -227,21 +242,4 @@ fn moving(topic: &str, record: &MigrationRecord) -> Finding {
     Finding::note(format!("topic {topic}"), format!("is being moved: phase {}", record.phase))
         .means("its groups may be on another cluster than the topic until the end of the move")
         .todo("nothing, if the move makes progress")
-}
-
-fn takes_no_part(subject: &str, apart: &[&str], all: usize) -> Option<Finding> {
-    const NAMED: usize = 5;
-    if apart.is_empty() {
-        return None;
-    }
-    let mut named = apart.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
-    if apart.len() > NAMED {
-        named = format!("{named} and {} more", apart.len() - NAMED);
-    }
-    let are = if apart.len() == 1 { "client takes" } else { "clients take" };
-    Some(
-        Finding::note(subject, format!("{} of {all} connected {are} no part in moves: {named}", apart.len()))
-            .means("clients of ZMS in Java tear their connections down when a topic changes cluster, and do not say when they have left the old one")
-            .todo("expect errors in them when the topic is moved, and look for what they sent late"),
-    )
 }

@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use zms_sdk::{
     ClusterName, TopicName,
-    admin::{Admin, StatisticsLogger, TopicMeta},
+    admin::{Admin, AdminError, StatisticsLogger, TopicMeta},
 };
 
 use self::create::CreateArgs;
@@ -156,26 +156,60 @@ impl SetArgs {
             self.gate.apply(&mut topic.gate);
             self.settings.apply(topic, &self.unset_producer);
         };
-        let topic = admin.set_topic(&self.name, self.force.safety(), change).await?;
+        let topic = match (admin.set_topic(&self.name, self.force.safety(), change).await, &self.cluster) {
+            (Err(AdminError::InUse { users, .. }), Some(cluster)) => {
+                return Err(self.in_use(admin, &users, cluster).await);
+            }
+            (result, _) => result?,
+        };
         if self.cluster.is_some() {
-            self.say_what_is_next(admin, &topic).await?;
+            self.say_what_is_next(admin, &topic).await;
         }
         Ok(View::One(json(self.name.as_str(), &topic)))
     }
 
+    /// What uses the topic need not end: producers follow by themselves, and each group when it is told.
+    async fn in_use(&self, admin: &Admin, users: &[String], cluster: &ClusterName) -> Failure {
+        let commands: Vec<String> = match self.left_behind(admin, cluster).await {
+            Ok(groups) => groups
+                .iter()
+                .map(|(name, _)| format!("`zmsctl group set {name} --cluster {cluster}`"))
+                .collect(),
+            Err(error) => return error.into(),
+        };
+        let then =
+            if commands.is_empty() { String::new() } else { format!(", then {}", commands.join(", ")) };
+        let (name, users) = (&self.name, users.join(", "));
+        Failure::Refused(format!("topic {name} is in use by {users}; to move it live: add --force{then}"))
+    }
+
     /// A topic moved by hand is half of the work: its groups still read where they read before.
-    async fn say_what_is_next(&self, admin: &Admin, topic: &TopicMeta) -> Result<(), Failure> {
-        note(&format!("producers of {} send to {} from now on", self.name, topic.cluster));
-        for group in admin.groups().await? {
-            let Ok(Some(meta)) = &group.meta else { continue };
-            if meta.topic == self.name && meta.cluster != topic.cluster {
-                let (name, old, new) = (&group.name, &meta.cluster, &topic.cluster);
+    async fn say_what_is_next(&self, admin: &Admin, topic: &TopicMeta) {
+        let (name, new) = (&self.name, &topic.cluster);
+        note(&format!("producers of {name} send to {new} from now on"));
+        match self.left_behind(admin, new).await {
+            Ok(groups) => groups.iter().for_each(|(group, old)| {
                 note(&format!(
-                    "group {name} still reads from {old}; next: zmsctl group set {name} --cluster {new}"
+                    "group {group} still reads from {old}; next: zmsctl group set {group} --cluster {new}"
                 ));
-            }
+            }),
+            // The topic was changed, whatever can be said of its groups.
+            Err(error) => note(&format!(
+                "which of its groups still read elsewhere is not known ({error}); zmsctl doctor tells"
+            )),
         }
-        Ok(())
+    }
+
+    /// The topic's groups that read elsewhere than on a cluster, and where.
+    async fn left_behind(
+        &self,
+        admin: &Admin,
+        cluster: &ClusterName,
+    ) -> Result<Vec<(String, ClusterName)>, AdminError> {
+        let groups =
+            admin.groups().await?.into_iter().filter_map(|entry| Some((entry.name, entry.meta.ok()??)));
+        let behind = groups.filter(|(_, group)| group.topic == self.name && group.cluster != *cluster);
+        Ok(behind.map(|(name, group)| (name, group.cluster)).collect())
     }
 }
 

@@ -237,13 +237,13 @@ impl Shared {
     }
 
     fn handled(&self, delivery: &Delivery) {
-        let bytes = |bytes: Option<&bytes::Bytes>| bytes.cloned().unwrap_or_default();
         let place = Place {
             cluster: delivery.cluster().to_string(),
             partition: delivery.partition(),
             offset: delivery.offset(),
         };
-        self.tally().handled(&bytes(delivery.key()), &bytes(delivery.payload()), place);
+        let (key, payload) = (delivery.key().unwrap_or_default(), delivery.payload().unwrap_or_default());
+        self.tally().handled(key, payload, place);
     }
 
     fn ended(&self, key: &str, number: u64, result: Result<Receipt, SendError>) {

@@ -119,7 +119,7 @@ fn bad_input_is_refused_before_anything_is_done() {
         (&["produce", &name, "x", "--header", "nothing"], 2),
         (&["produce", &name, "x", "--key-separator"], 2),
         (&["produce", &name, "-", "--count", "2"], 2),
-        (&["produce", "nowhere", "x", "--wait", "1s"], 3),
+        (&["produce", "nowhere", "x", "--wait", "5s"], 3),
         (&["consume", "nowhere"], 3),
         (&["consume", &name, "--max", "0"], 2),
         (&["consume", &name, "--timeout", "5"], 2),

@@ -51,8 +51,61 @@ fn a_topic_that_cannot_be_created_is_refused_with_the_reason() {
     );
     assert!(create(&["--cluster", "a", "--config", "no.such=1"]).expect(5).stderr.contains("InvalidConfig"));
     operator.done(&["cluster", "add", "dead", "--bootstrap", "127.0.0.1:9"]);
-    create(&["--cluster", "dead", "--wait", "1s", "--register"]).expect(8);
+    create(&["--cluster", "dead", "--wait", "5s", "--register"]).expect(8);
     operator.run(&["topic", "show", &name]).expect(3);
+}
+
+#[test]
+fn a_cluster_is_added_with_the_id_that_it_states() {
+    if !require_services() {
+        return;
+    }
+    let operator = Operator::new();
+    let (bootstrap, id) = (Shared::get().a().bootstrap(), Shared::get().a().id().to_owned());
+    let add = |name: &str, more: &[&str]| {
+        operator
+            .run(&[&["cluster", "add", name, "--bootstrap", &bootstrap, "-o", "json"], more].concat())
+            .expect(0)
+    };
+    let id_of = |name: &str| operator.json(&["cluster", "show", name, "-o", "json"])["clusterId"].clone();
+    assert_eq!(add("asked", &[]).json(&[])["clusterId"], *id);
+    assert_eq!(id_of("asked"), *id);
+    assert_eq!(add("given", &["--kafka-id", "other"]).json(&[])["clusterId"], "other");
+    assert!(add("unasked", &["--no-kafka-id"]).json(&[])["clusterId"].is_null());
+    let silent =
+        operator.run(&["cluster", "add", "silent", "--bootstrap", "127.0.0.1:9", "--wait", "5s"]).expect(0);
+    assert!(
+        silent.stderr.contains("without a Kafka id") && silent.stderr.contains("doctor --cluster silent"),
+        "{silent:?}"
+    );
+    assert!(id_of("silent").is_null());
+}
+
+#[test]
+fn what_is_next_after_a_move_by_hand_is_said_beside_the_answer() {
+    if !require_services() {
+        return;
+    }
+    let operator = Operator::with_clusters();
+    for line in
+        ["topic add orders --cluster a", "group add billing --topic orders", "group add audit --topic orders"]
+    {
+        operator.done(&line.split(' ').collect::<Vec<_>>());
+    }
+    let moved =
+        operator.run(&["topic", "set", "orders", "--cluster", "b", "--force", "-o", "json"]).expect(0);
+    assert_eq!(moved.json(&[])["cluster"], "b");
+    for group in ["audit", "billing"] {
+        let next = format!("group {group} still reads from a; next: zmsctl group set {group} --cluster b");
+        assert!(moved.stderr.contains(&next), "{moved:?}");
+    }
+    let followed = operator.run(&["group", "set", "audit", "--cluster", "b"]).expect(0);
+    assert!(followed.stderr.contains("then read from b"), "{followed:?}");
+    let again = operator.run(&["topic", "set", "orders", "--cluster", "b"]).expect(0);
+    assert!(
+        !again.stderr.contains("audit") && again.stderr.contains("billing still reads from a"),
+        "{again:?}"
+    );
 }
 
 #[test]

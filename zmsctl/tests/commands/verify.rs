@@ -87,7 +87,7 @@ fn messages_that_are_merely_late_are_unfinished_and_not_lost() {
     let name = operator.topic_and_group("1");
     operator.done(&["group", "set", &name, "--suspend"]);
     let verify = ["verify", "--topic", &name, "--group", &name, "--count", "5", "-o", "json"];
-    let late = [&verify[..], &["--timeout", "5s"]].concat();
+    let late = [&verify[..], &["--timeout", "20s"]].concat();
     let report = operator.run(&late).expect(14).json(&late);
     assert_eq!(
         (&report["verdict"], &report["unfinished"], &report["lost"]),

@@ -16,7 +16,7 @@ use rdkafka::metadata::Metadata;
 
 use super::super::error::ServiceError;
 
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 const ONE_ANSWER: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(20);
 

@@ -6,10 +6,12 @@ use std::process::{Command, Stdio};
 
 use super::super::error::{Attempting, ServiceError};
 use super::super::install;
-use super::super::port::PortLease;
+use super::super::port::{PortLease, loopback};
 use super::super::process::{Jvm, Launch, accepts};
 use super::admin;
 use crate::proxy::Proxy;
+
+const CONFIG: &str = "server.properties";
 
 /// One combined broker and controller of a [`KafkaCluster`](super::KafkaCluster).
 #[derive(Debug)]
@@ -43,17 +45,26 @@ impl Broker {
         directory: &Path,
         storage: &Storage<'_>,
     ) -> Result<Self, ServiceError> {
-        let config = directory.join("server.properties");
+        let config = directory.join(CONFIG);
         fs::write(&config, storage.properties).attempting("write server.properties")?;
         format_storage(&config, storage.cluster_id)?;
-        let jvm = Jvm::new(Launch {
-            name: format!("Kafka broker {id} on port {}", ports.client.port()),
-            directory: directory.to_owned(),
-            jvm_options: vec!["-Xmx400m".into()],
-            main_class: "kafka.Kafka",
-            arguments: vec![config.display().to_string()],
-        });
+        let jvm = jvm(id, ports.client.port(), directory);
         Ok(Self { id, jvm, ports })
+    }
+
+    /// Starts a broker that ran in `directory` before and has ended, with its data, to outlive this process. Its process
+    /// id.
+    pub(in super::super) fn revive(id: i32, directory: &Path) -> Result<u32, ServiceError> {
+        let config = fs::read_to_string(directory.join(CONFIG)).attempting("read server.properties")?;
+        let port = |listener: &str| {
+            port_of(&config, listener).ok_or_else(|| ServiceError::Request {
+                name: format!("Kafka broker {id}"),
+                problem: format!("no listener {listener} in {}", directory.join(CONFIG).display()),
+            })
+        };
+        let (client, direct) = (port("CLIENT")?, port("DIRECT")?);
+        jvm(id, client, directory)
+            .revive(client, || accepts(client) && admin::knows(&loopback(direct).to_string(), id))
     }
 
     /// Kafka's node id.
@@ -124,6 +135,23 @@ impl Broker {
     }
 }
 
+fn jvm(id: i32, port: u16, directory: &Path) -> Jvm {
+    Jvm::new(Launch {
+        name: format!("Kafka broker {id} on port {port}"),
+        directory: directory.to_owned(),
+        jvm_options: vec!["-Xmx400m".into()],
+        main_class: "kafka.Kafka",
+        arguments: vec![directory.join(CONFIG).display().to_string()],
+    })
+}
+
+/// The port of a listener in a broker's configuration.
+fn port_of(config: &str, listener: &str) -> Option<u16> {
+    let listeners = config.lines().find_map(|line| line.strip_prefix("listeners="))?;
+    let address = listeners.split(',').find_map(|one| one.strip_prefix(listener)?.strip_prefix("://"))?;
+    address.rsplit_once(':')?.1.parse().ok()
+}
+
 /// What a broker's storage is formatted with.
 pub(super) struct Storage<'a> {
     pub(super) cluster_id: &'a str,
@@ -147,4 +175,17 @@ fn format_storage(config: &Path, cluster_id: &str) -> Result<(), ServiceError> {
         name: "Kafka's storage tool".into(),
         problem: String::from_utf8_lossy(&text).into_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_read_back_from_the_configuration() {
+        let config = "node.id=1\nlisteners=CLIENT://127.0.0.1:9092,DIRECT://127.0.0.1:18001,CONTROLLER://127.0.0.1:18002\n\
+                      advertised.listeners=CLIENT://127.0.0.1:7\n";
+        assert_eq!((port_of(config, "CLIENT"), port_of(config, "DIRECT")), (Some(9092), Some(18001)));
+        assert_eq!((port_of(config, "OTHER"), port_of("listeners=CLIENT", "CLIENT")), (None, None));
+    }
 }

@@ -6,6 +6,7 @@ mod desk;
 mod handlers;
 mod ordering;
 mod piece;
+mod settling;
 mod shared;
 mod slab;
 mod strands;

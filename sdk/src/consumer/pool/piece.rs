@@ -31,6 +31,15 @@ pub(in super::super) struct Piece {
     to: u32,
     /// Which attempt at the first message comes next; all others have had none.
     attempt: u32,
+    /// The first message is given up.
+    grave: Option<Box<Grave>>,
+}
+
+/// Why a message is given up, and how often the sending of its letter has failed.
+#[derive(Debug, Clone)]
+pub(super) struct Grave {
+    pub(super) reason: String,
+    pub(super) failures: u32,
 }
 
 /// One message and the attempt at it.
@@ -60,13 +69,13 @@ impl Piece {
     pub(super) fn whole(item: &Arc<Item>) -> Self {
         // A parcel has some dozens of messages.
         let to = u32::try_from(item.parcel.len()).unwrap_or(u32::MAX);
-        Self { item: Arc::clone(item), from: 0, to, attempt: 1 }
+        Self { item: Arc::clone(item), from: 0, to, attempt: 1, grave: None }
     }
 
     /// Each message of an item by itself.
     pub(super) fn singles(item: &Arc<Item>) -> impl Iterator<Item = Self> {
         let Self { from, to, .. } = Self::whole(item);
-        (from..to).map(|index| Self { item: Arc::clone(item), from: index, to: index + 1, attempt: 1 })
+        (from..to).map(|index| Self { from: index, to: index + 1, ..Self::whole(item) })
     }
 
     pub(super) fn assignment(&self) -> &Arc<Assignment> {
@@ -85,6 +94,25 @@ impl Piece {
     /// Whether its first message has failed before.
     pub(super) fn is_retry(&self) -> bool {
         self.attempt > 1
+    }
+
+    /// Whether its first message is given up, and waits for its letter to be sent.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.grave.is_some()
+    }
+
+    /// Gives the first message up.
+    pub(super) fn give_up(&mut self, grave: Grave) {
+        self.grave = Some(Box::new(grave));
+    }
+
+    /// Takes the first message out if it is given up; what is left then.
+    pub(super) fn dig(mut self) -> Result<(Self, Box<Grave>, Option<Self>), Self> {
+        let Some(grave) = self.grave.take() else { return Err(self) };
+        Ok(match self.split(1) {
+            Some(first) => (first, grave, Some(self)),
+            None => (self, grave, None),
+        })
     }
 
     /// The first message.
@@ -110,11 +138,11 @@ impl Piece {
         self.attempt = self.attempt.saturating_add(1);
     }
 
-    /// One of its messages after a failure.
-    pub(super) fn failed(&self, nth: usize) -> Self {
+    /// One of its messages by itself.
+    pub(super) fn nth(&self, nth: usize) -> Self {
         let index = self.from + u32::try_from(nth).unwrap_or(0);
-        let attempt = if nth == 0 { self.attempt.saturating_add(1) } else { 2 };
-        Self { item: Arc::clone(&self.item), from: index, to: index + 1, attempt }
+        let attempt = if nth == 0 { self.attempt } else { 1 };
+        Self { item: Arc::clone(&self.item), from: index, to: index + 1, attempt, grave: None }
     }
 
     /// Splits the first `count` messages off, when there are more.
@@ -124,7 +152,7 @@ impl Piece {
             return None;
         }
         let first = Self { to: at, ..self.clone() };
-        (self.from, self.attempt) = (at, 1);
+        (self.from, self.attempt, self.grave) = (at, 1, None);
         Some(first)
     }
 }

@@ -24,7 +24,7 @@ pub(in super::super) struct Shared {
     pub(super) strands: Strands,
     pub(super) grab: Grab,
     runner: Arc<dyn Runner>,
-    conduct: Arc<Conduct>,
+    pub(super) conduct: Arc<Conduct>,
     // A plain lock: held to look a worker up when it has to be woken or shown.
     places: Mutex<Vec<Place>>,
 }
@@ -131,11 +131,6 @@ impl Shared {
         self.queue.put(&mut ready, &mut wake);
         self.ring(&mut wake);
         of_strands + loose
-    }
-
-    /// As [`purge`](Self::purge), for a worker whose work was stopped between the purge and its end.
-    pub(super) fn purge_late(&self) {
-        self.conduct.stats.dropped.add(self.purge());
     }
 
     /// Which worker runs a message.

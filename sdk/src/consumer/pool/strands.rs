@@ -129,6 +129,16 @@ impl Strands {
         }
     }
 
+    /// Puts pieces that were taken back to the front. The run goes on.
+    pub(super) fn put_back(&self, strand: Strand, rest: &mut VecDeque<Piece>) {
+        let shard = &mut *self.shard(strand.id());
+        if let Some(strand) = shard.strands.get_mut(&strand.id()) {
+            while let Some(piece) = rest.pop_back() {
+                shard.slab.push_front(&mut strand.pieces, piece);
+            }
+        }
+    }
+
     /// Ends a run. `rest` was taken and is not done: it goes back to the front. A ticket when there is more to run.
     pub(super) fn give_back(&self, strand: Strand, rest: &mut VecDeque<Piece>, parked: bool) -> Option<u32> {
         let id = strand.id();
@@ -171,7 +181,8 @@ fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 
 /// Whether two pieces may be handled by one call.
 fn belong_together(one: &Piece, next: &Piece) -> bool {
-    Arc::ptr_eq(one.assignment(), next.assignment()) && one.is_retry() == next.is_retry()
+    let given_up = one.is_given_up() || next.is_given_up();
+    Arc::ptr_eq(one.assignment(), next.assignment()) && one.is_retry() == next.is_retry() && !given_up
 }
 
 impl Queue {

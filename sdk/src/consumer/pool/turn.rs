@@ -6,11 +6,11 @@ use super::{
     super::{
         assignment::Run,
         batch::{Batch, Outcomes},
-        conduct::{Conduct, Said},
+        conduct::{After, Conduct, Said},
         delivery::Delivery,
     },
     desk::{Desk, Running},
-    piece::{Entry, Piece, Strand},
+    piece::{Entry, Grave, Piece, Strand},
     strands::{Grab, Strands},
 };
 
@@ -33,12 +33,14 @@ pub(in super::super) struct Turn {
 }
 
 /// What is left of a turn.
-pub(super) enum Left {
-    Nothing,
-    /// To go on with.
-    Now(Entry),
-    /// To go on with after a delay. One of the messages tells whether there is still a point to it.
-    Later(Entry, Duration, Piece),
+pub(super) struct Rest<'a> {
+    pub(super) strand: Option<Strand>,
+    /// What is not over.
+    pub(super) pieces: &'a mut VecDeque<Piece>,
+    /// Of the first piece's assignment.
+    pub(super) run: Option<Run>,
+    /// The delay before any of them may be handled.
+    pub(super) again: Option<Duration>,
 }
 
 impl Turn {
@@ -68,7 +70,7 @@ impl Turn {
 
     /// The next message to handle. [`end`](Self::end) comes after it.
     pub(super) fn next(&mut self) -> Option<Delivery> {
-        if self.again.is_some() {
+        if self.again.is_some() || self.is_given_up() {
             return None;
         }
         self.begin();
@@ -85,17 +87,25 @@ impl Turn {
     pub(super) fn end(&mut self, ended: Ended<Said>) {
         let (Some(piece), Some(run)) = (self.pieces.front_mut(), &self.run) else { return };
         let said = ended.unwrap_or_else(|panic| self.conduct.panicked(panic));
-        self.again = self.conduct.book(piece.first(), run, self.worker, said);
-        if self.again.is_some() {
-            piece.fail();
-        } else if !piece.advance() {
-            self.pieces.pop_front();
-            self.run = None;
+        match self.conduct.book(piece.first(), run, self.worker, said) {
+            After::Nothing if piece.advance() => {}
+            After::Nothing => {
+                self.pieces.pop_front();
+                self.run = None;
+            }
+            After::Again(delay) => {
+                self.again = Some(delay);
+                piece.fail();
+            }
+            After::Bury(reason) => piece.give_up(Grave { reason, failures: 0 }),
         }
     }
 
     /// All messages, to be handled at once. [`end_batch`](Self::end_batch) comes after it.
     pub(super) fn batch(&mut self) -> Option<Batch> {
+        if self.is_given_up() {
+            return None;
+        }
         // One assignment's: that is how they were taken.
         self.begin();
         let mut deliveries = Vec::with_capacity(self.pieces.iter().map(Piece::len).sum());
@@ -119,36 +129,38 @@ impl Turn {
         let (mut failed, mut index) = (VecDeque::new(), 0);
         for piece in &self.pieces {
             for (nth, message) in piece.messages().enumerate() {
-                let delay = self.conduct.book(message, run, self.worker, outcomes.of(index));
-                index += 1;
-                if delay.is_some() {
-                    self.again = self.again.max(delay);
-                    failed.push_back(piece.failed(nth));
+                let mut left = piece.nth(nth);
+                match self.conduct.book(message, run, self.worker, outcomes.of(index)) {
+                    After::Nothing => {}
+                    After::Again(delay) => {
+                        self.again = self.again.max(Some(delay));
+                        left.fail();
+                        failed.push_back(left);
+                    }
+                    After::Bury(reason) => {
+                        left.give_up(Grave { reason, failures: 0 });
+                        failed.push_back(left);
+                    }
                 }
+                index += 1;
             }
         }
         self.pieces = failed;
     }
 
     /// Ends the turn.
-    pub(super) fn close(&mut self, strands: &Strands) -> Left {
+    pub(super) fn close(&mut self) -> Rest<'_> {
         self.desk.clear();
-        self.run = None;
-        let again = self.again.take();
-        let witness = again.and_then(|_| self.pieces.front().cloned());
-        let entry = match self.strand.take() {
-            Some(strand) => {
-                let ticket = strands.give_back(strand, &mut self.pieces, again.is_some());
-                ticket.map(|ticket| Entry::Strand(strand, ticket))
-            }
-            None if self.pieces.len() > 1 => Some(Entry::Some(self.pieces.drain(..).collect())),
-            None => self.pieces.pop_front().map(Entry::One),
-        };
-        match (entry, again, witness) {
-            (None, ..) => Left::Nothing,
-            (Some(entry), Some(delay), Some(witness)) => Left::Later(entry, delay, witness),
-            (Some(entry), ..) => Left::Now(entry),
+        Rest {
+            strand: self.strand.take(),
+            run: self.run.take(),
+            again: self.again.take(),
+            pieces: &mut self.pieces,
         }
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.pieces.front().is_some_and(Piece::is_given_up)
     }
 
     /// The first piece, counted as running. Pieces of stopped assignments are dropped.

@@ -10,7 +10,7 @@ use super::{
     handlers::{Blocking, Waiting},
     piece::Entry,
     shared::Shared,
-    turn::{Left, Turn},
+    turn::Turn,
 };
 
 /// A task lets others have its thread after so many calls of handlers that never waited.
@@ -74,20 +74,10 @@ impl Worker {
     }
 
     fn close_turn(&mut self, clock: impl Fn() -> Instant) {
-        match self.turn.close(&self.shared.strands) {
-            Left::Nothing => return,
-            Left::Now(entry) => self.shared.queue.put_back(&self.seat, entry, &mut self.wake),
-            Left::Later(entry, delay, witness) => {
-                self.shared.queue.park(clock() + delay, entry, &mut self.wake);
-                // Stopped meanwhile, and purged before it was parked: it would wait for nothing, and what comes behind it
-                // with it.
-                if witness.assignment().is_stopped() {
-                    drop(witness);
-                    self.shared.purge_late();
-                }
-            }
+        if let Some(entry) = self.shared.settle(self.turn.close(), clock) {
+            self.shared.queue.put_back(&self.seat, entry, &mut self.wake);
+            self.shared.ring(&mut self.wake);
         }
-        self.shared.ring(&mut self.wake);
     }
 }
 

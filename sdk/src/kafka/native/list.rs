@@ -59,13 +59,15 @@ unsafe fn entry(element: &sys::rd_kafka_topic_partition_t) -> ListEntry {
     ListEntry { partition: element.partition, offset: element.offset, metadata, error: element.err.into() }
 }
 
-/// Commits a list and waits for the answer, which is for each partition apart. The crate's synchronous commit has no
-/// limit, and reports success when only some of the partitions failed.
+/// A commit on its way. Must be dropped before the client that it was begun with.
+pub(in crate::kafka) struct Commit(Queue);
+
+/// Begins to commit a list. The crate's synchronous commit has no limit, and reports success when only some of the
+/// partitions failed; of its asynchronous one nobody learns how it ended.
 pub(in crate::kafka) fn commit<C: ClientContext>(
     client: &Client<C>,
     list: &TopicPartitionList,
-    limit: Duration,
-) -> Result<Vec<ListEntry>, RDKafkaErrorCode> {
+) -> Result<Commit, RDKafkaErrorCode> {
     let queue = Queue::new(client);
     // SAFETY: client, list and queue are alive; the list is copied by the call. Without a callback the answer is an
     // event on `queue`, and an operation under way holds its own reference to the queue.
@@ -73,9 +75,19 @@ pub(in crate::kafka) fn commit<C: ClientContext>(
         sys::rd_kafka_commit_queue(client.native_ptr(), list.ptr(), queue.0, None, ptr::null_mut())
     };
     succeeded(started)?;
-    let event = queue.answer(limit)?;
-    // SAFETY: the list is null or belongs to the event, which is alive.
-    Ok(unsafe { raw_entries(sys::rd_kafka_event_topic_partition_list(event.0)) })
+    Ok(Commit(queue))
+}
+
+impl Commit {
+    /// Waits for the answer, which is for each partition apart; `None` when there is none within `limit`.
+    pub(in crate::kafka) fn answer(
+        &self,
+        limit: Duration,
+    ) -> Option<Result<Vec<ListEntry>, RDKafkaErrorCode>> {
+        let event = self.0.event(limit)?.checked();
+        // SAFETY: the list is null or belongs to the event, which is alive.
+        Some(event.map(|event| unsafe { raw_entries(sys::rd_kafka_event_topic_partition_list(event.0)) }))
+    }
 }
 
 /// Which end of a log.
@@ -154,6 +166,9 @@ fn succeeded(result: sys::rd_kafka_resp_err_t) -> Result<(), RDKafkaErrorCode> {
 /// A reply queue of one call.
 struct Queue(*mut sys::rd_kafka_queue_t);
 
+// SAFETY: the library's queues are thread-safe, and this handle is the one owner of one of them.
+unsafe impl Send for Queue {}
+
 impl Queue {
     fn new<C: ClientContext>(client: &Client<C>) -> Self {
         // SAFETY: the handle is alive while `client` is borrowed.
@@ -161,16 +176,20 @@ impl Queue {
     }
 
     fn answer(&self, limit: Duration) -> Result<Event, RDKafkaErrorCode> {
+        self.event(limit).ok_or(RDKafkaErrorCode::OperationTimedOut)?.checked()
+    }
+
+    fn event(&self, limit: Duration) -> Option<Event> {
         let deadline = deadline(limit);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             // SAFETY: the queue is alive until `self` is dropped.
             let event = unsafe { sys::rd_kafka_queue_poll(self.0, milliseconds(left)) };
             if !event.is_null() {
-                return Event(event).checked();
+                return Some(Event(event));
             }
             if left.is_zero() {
-                return Err(RDKafkaErrorCode::OperationTimedOut);
+                return None;
             }
         }
     }

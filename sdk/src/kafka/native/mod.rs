@@ -14,7 +14,7 @@ pub(crate) use self::mock::MockHandle;
 #[cfg(all(test, feature = "testing"))]
 pub(super) use self::record::send_foreign;
 pub(super) use self::{
-    list::{End, LogEnds, ask_log_ends, commit, entries},
+    list::{Commit, End, ListEntry, LogEnds, ask_log_ends, commit, entries},
     queue::{Messages, Wake, WatchedQueue},
     record::{MessageRef, Persistence, flush_slice, persistence},
 };

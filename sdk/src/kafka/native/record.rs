@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use rdkafka::{
     client::{Client, ClientContext},
     error::RDKafkaErrorCode,
@@ -16,7 +15,6 @@ use rdkafka::{
 use rdkafka_sys as sys;
 
 use super::milliseconds;
-use crate::message::Header;
 
 /// What is known of a record whose delivery report has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +62,11 @@ impl<'a> MessageRef<'a> {
         unsafe { &*self.message }
     }
 
+    /// Whether it is no message but an error that is reported in place of one.
+    pub(in crate::kafka) fn is_error(self) -> bool {
+        self.fields().err != sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR
+    }
+
     /// What is reported in place of a message.
     pub(in crate::kafka) fn error(self) -> Option<RDKafkaErrorCode> {
         let code = RDKafkaErrorCode::from(self.fields().err);
@@ -96,19 +99,23 @@ impl<'a> MessageRef<'a> {
         (known && timestamp != -1).then_some(timestamp)
     }
 
-    /// Copies its headers. The crate's own accessor panics when a foreign producer wrote a name that is not UTF-8; here
-    /// such bytes become U+FFFD.
-    pub(in crate::kafka) fn headers(self) -> Vec<Header> {
+    /// Shows its headers, in order. The crate's own accessor panics when a foreign producer wrote a name that is not
+    /// UTF-8; here such bytes become U+FFFD.
+    pub(in crate::kafka) fn each_header(self, mut see: impl FnMut(&str, Option<&[u8]>)) {
         let mut list = ptr::null_mut();
         // SAFETY: the message is live; on success `list` belongs to it and lives as long.
         let found = unsafe { sys::rd_kafka_message_headers(self.message, &raw mut list) };
         if RDKafkaErrorCode::from(found) != RDKafkaErrorCode::NoError || list.is_null() {
-            return Vec::new();
+            return;
         }
         // SAFETY: `list` was just obtained and its message is live.
         let count = unsafe { sys::rd_kafka_header_cnt(list) };
-        // SAFETY: as above, and every index is below the count.
-        (0..count).filter_map(|index| unsafe { header(list, index) }).collect()
+        for index in 0..count {
+            // SAFETY: as above, and the index is below the count.
+            if let Some((name, value)) = unsafe { header(list, index) } {
+                see(&name.to_string_lossy(), value);
+            }
+        }
     }
 }
 
@@ -120,8 +127,11 @@ unsafe fn bytes_at<'a>(start: *const c_void, length: usize) -> Option<&'a [u8]> 
 }
 
 /// # Safety
-/// `list` must be a live header list.
-unsafe fn header(list: *const sys::rd_kafka_headers_t, index: usize) -> Option<Header> {
+/// `list` must be a header list that lives for `'a`.
+unsafe fn header<'a>(
+    list: *const sys::rd_kafka_headers_t,
+    index: usize,
+) -> Option<(&'a CStr, Option<&'a [u8]>)> {
     let (mut name, mut value, mut size) = (ptr::null(), ptr::null(), 0);
     // SAFETY: `list` is live by contract and the three places are ours.
     let found =
@@ -130,11 +140,9 @@ unsafe fn header(list: *const sys::rd_kafka_headers_t, index: usize) -> Option<H
         return None;
     }
     // SAFETY: on success `name` is a string with a terminator inside the list.
-    let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
+    let name = unsafe { CStr::from_ptr(name) };
     // SAFETY: on success a value that is not null has `size` bytes inside the list.
-    let value = (!value.is_null())
-        .then(|| Bytes::copy_from_slice(unsafe { slice::from_raw_parts(value.cast::<u8>(), size) }));
-    Some(Header { name, value })
+    Some((name, unsafe { bytes_at(value, size) }))
 }
 
 /// Asks the broker threads to send what lingers, and keeps asking for `slice`. Somebody must poll afterwards.

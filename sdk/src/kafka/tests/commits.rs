@@ -98,7 +98,7 @@ fn metadata_that_the_broker_finds_too_long_is_an_error() {
     member.hold(1);
     cluster.fail_requests(Api::OffsetCommit, &[BrokerError::OffsetMetadataTooLarge]);
     let error = member.client.commit(&[at(0, 3)]).unwrap_err();
-    assert_eq!(error.kind, FailureKind::Other);
+    assert_eq!(error.kind, FailureKind::TooLarge);
     member.client.commit(&[at(0, 3)]).unwrap();
     member.client.close();
 }
@@ -118,4 +118,51 @@ fn positions_can_be_committed_while_partitions_are_taken_away() {
     member.client.close();
     assert!(listener.held().is_empty(), "closing tells the listener");
     assert_eq!(committed(&cluster, "orders"), [at(0, 4)]);
+}
+
+/// The answer to the commit that was begun last.
+fn answered(member: &mut Member) -> Result<(), EngineError> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(answer) = member.client.poll_commit() {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "a commit is not answered");
+        member.poll();
+    }
+}
+
+#[test]
+fn a_commit_that_is_not_waited_for_is_answered_between_polls() {
+    let cluster = cluster_with("orders", 2);
+    let mut member = Member::join(&cluster, "orders", Listener::passive());
+    member.hold(2);
+    assert!(member.client.poll_commit().is_none());
+    let positions = vec![Position { partition: 0, offset: 5, metadata: "text".to_owned() }, at(1, 8)];
+    member.client.begin_commit(&positions).unwrap();
+    answered(&mut member).unwrap();
+    assert!(member.client.poll_commit().is_none(), "the answer comes once");
+    assert_eq!(committed(&cluster, "orders"), positions);
+
+    cluster.fail_requests(Api::OffsetCommit, &[BrokerError::RebalanceInProgress]);
+    member.client.begin_commit(&[at(0, 6)]).unwrap();
+    assert_eq!(answered(&mut member).unwrap_err().kind, FailureKind::Superseded);
+    member.client.begin_commit(&[at(0, 7)]).unwrap();
+    answered(&mut member).unwrap();
+    assert_eq!(committed(&cluster, "orders")[0], at(0, 7));
+    member.client.close();
+}
+
+#[test]
+fn a_commit_on_its_way_holds_up_neither_the_next_nor_the_end() {
+    let cluster = cluster_with("orders", 1);
+    let mut member = Member::join(&cluster, "orders", Listener::passive());
+    member.hold(1);
+    for offset in 1..=50 {
+        member.client.begin_commit(&[at(0, offset)]).unwrap();
+    }
+    answered(&mut member).unwrap();
+    assert_eq!(committed(&cluster, "orders"), [at(0, 50)]);
+    member.client.begin_commit(&[at(0, 51)]).unwrap();
+    member.client.close();
 }

@@ -55,7 +55,7 @@ fn what_a_close_gives_up_in_flight_may_have_arrived() {
     cluster.round_trip_time(PATIENCE).unwrap();
     let outcomes = Outcomes::new();
     producer.produce(&topic("orders"), Message::new("x"), outcomes.ticket(0)).unwrap();
-    assert_eq!(producer.close(Duration::from_secs(1)), 1);
+    assert_eq!(producer.close(Duration::from_secs(5)), 1);
     let ended = outcomes.taken();
     assert!(unknown(&ended[&0], FailureKind::Purged), "{ended:?}");
 }
@@ -91,7 +91,7 @@ fn a_record_that_never_left_is_not_sent_when_its_time_is_up() {
 #[test]
 fn a_record_whose_answer_was_lost_may_have_arrived() {
     let cluster = cluster_with("orders", 1);
-    let producer = producer(&cluster, &[("message.timeout.ms", "3000"), ("linger.ms", "0")]);
+    let producer = producer(&cluster, &[("message.timeout.ms", "10000"), ("linger.ms", "0")]);
     send_all(&*producer, "orders", numbered(0, 0..1));
     cluster.round_trip_time(PATIENCE).unwrap();
     let outcomes = Outcomes::new();

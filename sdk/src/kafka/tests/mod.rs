@@ -24,7 +24,7 @@ use super::KafkaEngine;
 use crate::{
     engine::port::{
         AssignmentListener, ClusterAdmin, Completion, ConsumerClient, ConsumerControl, ConsumerSpec, Engine,
-        EngineError, Outcome, ProducerClient, ProducerSpec, Record, Start, Ticket,
+        EngineError, Outcome, OwnRecord, ProducerClient, ProducerSpec, Records, Start, Ticket,
     },
     message::Message,
     testing::{FAST_GROUP_PROPERTIES, MockCluster},
@@ -211,13 +211,21 @@ impl AssignmentListener for Listener {
 struct Member {
     client: Box<dyn ConsumerClient>,
     listener: Arc<Listener>,
-    records: Vec<Record>,
+    records: Vec<OwnRecord>,
     errors: Vec<EngineError>,
 }
 
 impl Member {
     fn join(cluster: &MockCluster, to: &str, listener: Arc<Listener>) -> Self {
         Self::join_with(cluster, to, listener, &FAST_GROUP_PROPERTIES)
+    }
+
+    /// A member that is not taken for dead for want of a processor; alone in its group, or else it waits long for the
+    /// others.
+    fn join_steady(cluster: &MockCluster, to: &str, listener: Arc<Listener>) -> Self {
+        let mut properties = FAST_GROUP_PROPERTIES.to_vec();
+        properties.push(("session.timeout.ms", "30000"));
+        Self::join_with(cluster, to, listener, &properties)
     }
 
     fn join_with(
@@ -241,9 +249,11 @@ impl Member {
     }
 
     fn poll(&mut self) {
-        if let Err(error) = self.client.poll(Duration::from_millis(20), 1000, &mut self.records) {
+        let mut polled = Vec::new();
+        if let Err(error) = self.client.poll(Duration::from_millis(20), 1000, &mut polled) {
             self.errors.push(error);
         }
+        self.records.extend(polled.iter().flat_map(Records::iter).map(OwnRecord::from));
     }
 
     fn poll_until(&mut self, what: &str, reached: impl Fn(&Self) -> bool) {
@@ -272,7 +282,7 @@ impl Member {
     }
 }
 
-fn text(record: &Record) -> String {
+fn text(record: &OwnRecord) -> String {
     String::from_utf8(record.payload.clone().unwrap_or_default().to_vec()).unwrap()
 }
 

@@ -73,7 +73,8 @@ fn dropping_clients_with_all_brokers_down_holds_up_no_thread() {
         drop((member.client, producer, asker));
         started.elapsed()
     });
-    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+    // Closing them here would take as long as an answer, or as the client's own patience: many seconds.
+    assert!(slowest < Duration::from_secs(10), "{slowest:?}");
     outcomes.next();
 }
 

@@ -12,15 +12,20 @@ use crate::{
 async fn sends_during_switches_all_end_well_and_in_order() {
     const TASKS: usize = 8;
     const EACH: usize = 1_250;
-    let bench = Bench::new();
+    let bench = Bench::with(ProducerOptions::new().switch_stall(Duration::from_secs(60)));
     let producer = bench.producer("orders", "a").await;
     bench.pump_for_ever(Duration::from_millis(1));
+    // The last quarter comes after the last switch, so that whatever takes long all switches fall among the sends.
+    let time = tokio::sync::watch::Sender::new(false);
     let senders: Vec<_> = (0..TASKS)
         .map(|task| {
-            let producer = producer.clone();
+            let (producer, mut time) = (producer.clone(), time.subscribe());
             tokio::spawn(async move {
                 let mut results = Vec::new();
                 for n in 0..EACH {
+                    if n == EACH * 3 / 4 {
+                        time.wait_for(|come| *come).await.unwrap();
+                    }
                     let (done, result) = tokio::sync::oneshot::channel();
                     let message = Message::new(n.to_string()).key(task.to_string());
                     producer.send_with(message, |result| drop(done.send(result))).await;
@@ -38,10 +43,12 @@ async fn sends_during_switches_all_end_well_and_in_order() {
             })
         })
         .collect();
+    until(|| !bench.engine.log().is_empty()).await;
     for cluster in ["b", "a", "b"] {
         tokio::time::sleep(Duration::from_millis(10)).await;
         bench.adopt(route("orders", cluster)).await;
     }
+    time.send_replace(true);
     let mut acknowledged = BTreeMap::<String, usize>::new();
     for sender in senders {
         for (cluster, count) in sender.await.unwrap() {
