@@ -10,12 +10,13 @@ mod panics;
 pub mod producer;
 pub mod registry;
 pub mod routing;
+mod serial;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod zms;
 
 pub use consumer::{
-    Delivery, NotReady, Outcome, RetryPolicy, ShutdownError, SubscribeError, Subscriber, Subscription,
+    Delivery, Health, NotReady, Outcome, RetryPolicy, ShutdownError, SubscribeError, Subscriber, Subscription,
 };
 pub use headers::{HeaderRef, Headers, HeadersIter};
 pub use message::{Header, Message, Receipt};

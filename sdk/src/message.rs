@@ -29,7 +29,13 @@ pub struct Header {
     pub value: Option<Bytes>,
 }
 
+/// The name of the header that holds a message's tag.
+pub(crate) const TAG_HEADER: &str = "TAGS";
+
 impl Message {
+    /// The name of the header that holds a message's tag, as `RocketMQ` names it.
+    pub const TAG_HEADER: &'static str = TAG_HEADER;
+
     /// A message with a payload.
     pub fn new(payload: impl Into<Bytes>) -> Self {
         Self { payload: Some(payload.into()), ..Self::default() }
@@ -52,6 +58,13 @@ impl Message {
     pub fn key(mut self, key: impl Into<Bytes>) -> Self {
         self.key = Some(key.into());
         self
+    }
+
+    /// Sets the tag, by which subscriptions may choose ([`Subscriber::tags`](crate::Subscriber::tags)): the header
+    /// [`TAG_HEADER`](Self::TAG_HEADER). Of several the last one counts.
+    #[must_use]
+    pub fn tag(self, tag: impl Into<String>) -> Self {
+        self.header(TAG_HEADER, tag.into())
     }
 
     /// Adds a header.

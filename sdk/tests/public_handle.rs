@@ -134,3 +134,20 @@ async fn after_a_close_everything_says_so() {
     assert!(zms.producer("other").await.is_err());
     assert!(zms.subscribe("billing").handle(|_| async {}).await.is_err());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_property_that_no_client_takes_is_refused_at_once_and_leaves_the_group_free() {
+    let (_sandbox, zms) = orders_on_a().await;
+    for (property, value) in [("no.such", "1"), ("session.timeout.ms", "soon")] {
+        let refused = zms.subscribe("billing").property(property, value).handle_blocking(|_| ()).await;
+        let Err(SubscribeError::Option { reason, .. }) = refused else { panic!("{property}: {refused:?}") };
+        assert!(reason.contains(property), "{reason}");
+    }
+    let secret =
+        zms.subscribe("billing").property("ssl.key.password.no", "hunter2").handle_blocking(|_| ()).await;
+    assert!(!secret.unwrap_err().to_string().contains("hunter2"));
+    let elsewhere = zms.subscribe("billing").property("client.rack", "${env:ZMS_NO_SUCH_RACK}");
+    let begun = elsewhere.handle_blocking(|_| ()).await.unwrap();
+    assert!(begun.ready().await.unwrap_err().to_string().contains("ZMS_NO_SUCH_RACK"));
+    zms.close(LIMIT).await.unwrap();
+}

@@ -83,9 +83,7 @@ impl Failure {
             Self::Usage(_) | Self::Subscribe(SubscribeError::Name(_)) => 2,
             Self::Missing(_) => 3,
             Self::Exists(_) => 4,
-            Self::Refused(_)
-            | Self::NotReady(_)
-            | Self::Subscribe(SubscribeError::Broadcast { .. } | SubscribeError::Option { .. }) => 5,
+            Self::Refused(_) | Self::NotReady(_) | Self::Subscribe(SubscribeError::Option { .. }) => 5,
             Self::Unreadable(_) => 7,
             Self::NoAnswer(_) => 8,
             Self::NotAcknowledged(_) => 9,

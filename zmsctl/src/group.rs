@@ -1,6 +1,6 @@
 //! `zmsctl group`.
 
-use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand};
 use serde_json::{Value, json};
 use zms_sdk::{
     ClusterName, GroupName, TopicName,
@@ -27,6 +27,7 @@ Examples:
   zmsctl group set billing --suspend
   zmsctl group set billing --suspend false
   zmsctl group set billing --topic refunds
+  zmsctl group set billing --consume-from 2024-05-01T12:00:00Z
 ";
 
 #[derive(Debug, Subcommand)]
@@ -95,9 +96,10 @@ pub(crate) struct SetArgs {
 
 #[derive(Debug, Args)]
 struct SettingArgs {
-    /// Where the group begins without a committed position.
-    #[arg(long, value_enum)]
-    consume_from: Option<From>,
+    /// Where the group begins without a committed position: earliest, latest, a time such as 2024-05-01T12:00:00Z, or
+    /// timestamp:MILLISECONDS. Java services of ZMS know the first two only; to them all else is latest.
+    #[arg(long, value_name = "earliest|latest|TIME")]
+    consume_from: Option<ConsumeFrom>,
     /// Every member gets every message.
     #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "true|false")]
     broadcast: Option<bool>,
@@ -108,12 +110,6 @@ struct SettingArgs {
     /// milliseconds.
     #[arg(long, value_parser = assignment, value_name = "NAME=VALUE")]
     consumer: Vec<(String, String)>,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum From {
-    Earliest,
-    Latest,
 }
 
 impl Command {
@@ -174,11 +170,7 @@ impl SetArgs {
 
 impl SettingArgs {
     fn apply(&self, group: &mut GroupMeta, unset: &[String]) {
-        match self.consume_from {
-            Some(From::Earliest) => group.consume_from = ConsumeFrom::Earliest,
-            Some(From::Latest) => group.consume_from = ConsumeFrom::Latest,
-            None => {}
-        }
+        group.consume_from = self.consume_from.unwrap_or(group.consume_from);
         group.broadcast = self.broadcast.unwrap_or(group.broadcast);
         group.suspend = self.suspend.unwrap_or(group.suspend);
         apply(&mut group.consumer, &self.consumer, unset);
@@ -186,15 +178,11 @@ impl SettingArgs {
 }
 
 fn json(name: &str, group: &GroupMeta) -> Value {
-    let consume_from = match group.consume_from {
-        ConsumeFrom::Earliest => "earliest",
-        ConsumeFrom::Latest => "latest",
-    };
     json!({
         "name": name,
         "topic": group.topic.as_str(),
         "cluster": group.cluster.as_str(),
-        "consumeFrom": consume_from,
+        "consumeFrom": group.consume_from.to_string(),
         "broadcast": group.broadcast,
         "suspend": group.suspend,
         "gate": gate_json(group.gate.as_ref()),

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+pub use crate::consume_from::{ConsumeFrom, NotAStart};
 use crate::name::{ClusterName, GroupName, TopicName};
 
 /// Place of a change in the registry's total order (`ZooKeeper`'s `mzxid`). Later changes compare greater, also
@@ -87,16 +88,6 @@ pub struct TopicRoute {
     pub changed: ChangeId,
     /// Where it was learnt.
     pub source: Source,
-}
-
-/// Where a new group begins.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ConsumeFrom {
-    /// The oldest message still there.
-    #[default]
-    Earliest,
-    /// Only messages sent after the first assignment.
-    Latest,
 }
 
 /// What a consumer group handles now.

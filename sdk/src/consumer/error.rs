@@ -33,14 +33,6 @@ pub enum SubscribeError {
         /// Which option, its value, and what is allowed.
         reason: String,
     },
-    /// The registry says that every member of the group gets every message, which is not supported yet.
-    #[error(
-        "group {group} is a broadcast group, which is not supported; set broadcast=false in the registry"
-    )]
-    Broadcast {
-        /// The group.
-        group: GroupName,
-    },
     /// A handler that is a future needs a Tokio runtime, and none runs here.
     #[error("group {group}: subscribe from within a Tokio runtime")]
     NoRuntime {
@@ -73,6 +65,36 @@ pub enum NotReady {
     /// The subscription has ended.
     #[error("group {group}: the subscription is closed")]
     Closed {
+        /// The group.
+        group: GroupName,
+    },
+    /// The subscription has ended by itself.
+    #[error(transparent)]
+    Failed(#[from] Fault),
+}
+
+/// Why a subscription ended by itself.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Another member has joined with the same instance id, and this one is out. Joining again would throw that one out in
+    /// turn, so this subscription ends. Give each instance an id of its own; while one instance takes the place of
+    /// another, this is how the earlier one ends.
+    #[error(
+        "group {group}: another member has joined as instance {instance}, and took this one's place: {reason}"
+    )]
+    Fenced {
+        /// The group.
+        group: GroupName,
+        /// The instance id.
+        instance: String,
+        /// What the client reports.
+        reason: String,
+    },
+    /// The subscription's own thread has panicked; its messages are left to the group's other members. A defect of the SDK or
+    /// of its client library: please report it, with the panic's words from the log.
+    #[error("group {group}: the subscription's thread panicked")]
+    Panicked {
         /// The group.
         group: GroupName,
     },

@@ -18,10 +18,13 @@ use zms_core::{
 use super::{
     assignment::Assignment,
     commit::Committer,
+    control::Pauses,
     delivery::Origin,
     inspect::PauseReason,
+    ledger::Ledgers,
     start::{Begin, Rule},
     stats::{Gauge, Stats},
+    tags::Tags,
 };
 use crate::engine::port::{AssignmentListener, ConsumerControl, EngineError, FailureKind, Start};
 
@@ -31,6 +34,11 @@ pub(super) struct Books {
     pub(super) gauge: Arc<Gauge>,
     pub(super) epochs: AtomicU64,
     pub(super) drain_limit: Duration,
+    pub(super) pauses: Pauses,
+    /// For positions that are not kept at the broker.
+    pub(super) ledgers: Ledgers,
+    /// Messages wanted; `None`: all.
+    pub(super) tags: Option<Tags>,
     /// Ages are counted from here.
     pub(super) began: Instant,
 }
@@ -121,6 +129,11 @@ impl Holdings {
         self.untidy.swap(false, Relaxed)
     }
 
+    /// Lanes may hold items of ended assignments.
+    pub(super) fn mark_untidy(&self) {
+        self.untidy.store(true, Relaxed);
+    }
+
     /// What went wrong while an assignment was taken in or given back, once.
     pub(super) fn take_error(&self) -> Option<EngineError> {
         self.last_error.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -128,6 +141,12 @@ impl Holdings {
 
     pub(super) fn assignments(&self) -> Vec<Arc<Assignment>> {
         self.slots().values().filter_map(|slot| slot.assignment.clone()).collect()
+    }
+
+    /// The positions of all that is held.
+    pub(super) fn positions(&self) -> BTreeMap<i32, i64> {
+        let assignments = self.assignments();
+        assignments.iter().map(|held| (held.partition, held.book().tracker.position())).collect()
     }
 
     /// Partitions without a start yet.
@@ -192,7 +211,7 @@ impl Holdings {
         begins
     }
 
-    fn open(&self, partition: i32, begin: Begin) -> Arc<Assignment> {
+    pub(super) fn open(&self, partition: i32, begin: Begin) -> Arc<Assignment> {
         let epoch = Epoch(self.books.epochs.fetch_add(1, Relaxed));
         let mut tracker = Tracker::new(epoch, begin.offset, begin.committed);
         tracker.resume(begin.done);
@@ -216,7 +235,7 @@ impl Holdings {
         self.keep_error(result.err());
     }
 
-    fn keep_error(&self, error: Option<EngineError>) {
+    pub(super) fn keep_error(&self, error: Option<EngineError>) {
         if error.is_some() {
             *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
         }
@@ -234,11 +253,12 @@ impl AssignmentListener for Holdings {
         end(&self.take(partitions));
         let begins = self.begins(control, partitions, self.books.drain_limit);
         let hold = *self.hold.lock().unwrap_or_else(PoisonError::into_inner);
+        let paused = self.books.pauses.now();
         let (mut assignments, mut pause) = (Vec::new(), Vec::new());
         for &partition in partitions {
             let assignment = begins.get(&partition).map(|begin| self.open(partition, begin.clone()));
             assignments.extend(assignment.clone());
-            let slot = Slot::new(assignment, hold);
+            let slot = Slot::new(assignment, hold.or_else(|| paused.reason(partition)));
             pause.extend(slot.paused.map(|_| partition));
             self.slots().insert(partition, slot);
         }

@@ -22,12 +22,17 @@ impl Relation {
         match (here.topic == there.topic, same_cluster(&here.cluster, &there.cluster)) {
             (false, _) => Self::Rebound,
             (true, false) => Self::Moved,
-            (true, true) if here.cluster.same_client(&there.cluster) && here.consumer == there.consumer => {
-                Self::Same
-            }
+            (true, true) if same_client(here, there) => Self::Same,
             (true, true) => Self::Reopen,
         }
     }
+}
+
+/// Whether a client opened for one also serves the other.
+fn same_client(here: &GroupRoute, there: &GroupRoute) -> bool {
+    here.cluster.same_client(&there.cluster)
+        && here.consumer == there.consumer
+        && here.broadcast == there.broadcast
 }
 
 /// Kafka's own id tells clusters apart where both are known; a name can be given to another cluster.
@@ -69,7 +74,7 @@ impl Itinerary {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use zms_core::{
         name::{ClusterName, GroupName, TopicName},
         route::{ChangeId, ConsumeFrom, Source},
@@ -77,7 +82,11 @@ mod tests {
 
     use super::*;
 
-    fn route(cluster: &str, kafka_id: Option<&str>, bootstrap: &str) -> Arc<GroupRoute> {
+    pub(in crate::consumer) fn route(
+        cluster: &str,
+        kafka_id: Option<&str>,
+        bootstrap: &str,
+    ) -> Arc<GroupRoute> {
         let cluster = ClusterSpec {
             name: ClusterName::new(cluster).unwrap(),
             bootstrap: bootstrap.to_owned(),

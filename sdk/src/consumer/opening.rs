@@ -6,11 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tracing::warn;
 use zms_core::{backoff::Backoff, route::GroupRoute};
 
 use super::{
-    context::Context, delivery::Origin, holdings::Holdings, options::Options, overrides::properties,
-    pool::Pool, start::Rule,
+    alone::AloneClient, context::Context, delivery::Origin, holdings::Holdings, mode::Mode, options::Options,
+    overrides::properties, pool::Pool, start::Rule,
 };
 use crate::engine::port::{ConsumerClient, ConsumerSpec, Engine};
 
@@ -57,22 +58,50 @@ impl Away {
         context: &Context,
     ) -> Result<(Box<dyn ConsumerClient>, Arc<Holdings>), String> {
         let route = &self.target;
+        let told = &options.mode;
+        let mode = Mode::of(told, route)?;
         let origin = Arc::new(Origin {
             group: route.group.clone(),
             cluster: route.cluster.name.clone(),
             topic: route.topic.clone(),
         });
-        let rule = Rule { consume_from: route.consume_from, moved: self.moved };
+        let elsewhere = told.comes_from_elsewhere(&route.cluster.name);
+        if elsewhere && !self.moved {
+            warn!(topic = %route.topic, cluster = %route.cluster.name,
+                  "start_at has positions on other clusters only: the topic has moved here; beginning at its oldest message");
+        }
+        let consume_from = told.consume_from.unwrap_or(route.consume_from);
+        let rule = Rule { consume_from, moved: self.moved || elsewhere };
         let holdings = Arc::new(Holdings::new(origin, Arc::clone(&context.books), rule));
         let spec = ConsumerSpec {
             cluster: Arc::clone(&route.cluster),
             client_id: options.client_id.clone(),
-            group: route.group.clone(),
+            group: mode.group(route).clone(),
             topic: route.topic.clone(),
-            properties: properties(&route.consumer, &options.properties)?,
+            membership: mode.membership(),
+            properties: client_properties(route, options, &mode)?,
         };
         let listener = Arc::clone(&holdings);
-        let client = engine.open_consumer(&spec, listener).map_err(|error| error.to_string())?;
-        Ok((client, holdings))
+        let client: Result<Box<dyn ConsumerClient>, _> = match mode {
+            Mode::Member => engine.open_consumer(&spec, listener),
+            Mode::Alone(alone) => {
+                let ledger = alone.positions.is_none().then(|| context.books.ledgers.of(&route.cluster.name));
+                AloneClient::open(engine, &spec, listener, (alone.partitions, ledger))
+                    .map(|client| Box::new(client) as _)
+            }
+        };
+        Ok((client.map_err(|error| error.to_string())?, holdings))
     }
+}
+
+fn client_properties(
+    route: &GroupRoute,
+    options: &Options,
+    mode: &Mode,
+) -> Result<Vec<(String, String)>, String> {
+    let mut properties = properties(&route.consumer, &options.properties)?;
+    if let (Mode::Member, Some(instance)) = (mode, &options.mode.instance) {
+        properties.push(("group.instance.id".to_owned(), instance.clone()));
+    }
+    Ok(properties)
 }

@@ -15,7 +15,8 @@ macro_rules! counters {
         }
 
         /// Counts since the subscription began.
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+        #[serde(rename_all = "camelCase")]
         #[non_exhaustive]
         pub struct Counts {
             $($(#[$doc])* pub $name: u64,)*
@@ -34,6 +35,8 @@ macro_rules! counters {
 counters! {
     /// Messages over: done, skipped or dead-lettered.
     handled,
+    /// Messages passed over because the subscription does not want their tag.
+    filtered,
     /// Runs of a handler that failed, panics included.
     failures,
     /// Runs after the first of a message.

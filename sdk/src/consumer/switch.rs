@@ -1,7 +1,7 @@
 //! When a group may leave its old cluster for a new one.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     time::{Duration, Instant},
 };
@@ -109,6 +109,13 @@ impl Departure {
 }
 
 impl Reading {
+    /// Leaves out all but these partitions.
+    pub(super) fn restrict(&mut self, only: &BTreeSet<i32>) {
+        self.ends.retain(|partition, _| only.contains(partition));
+        self.positions.retain(|partition, _| only.contains(partition));
+        self.partitions = i32::try_from(only.len()).unwrap_or(i32::MAX);
+    }
+
     fn is_complete(&self) -> bool {
         i64::try_from(self.ends.len()) == Ok(i64::from(self.partitions))
     }

@@ -23,7 +23,7 @@ pub trait Engine: Send + Sync + fmt::Debug + 'static {
     /// [`OpenError`] when the configuration is refused, or the cluster is not the one stated.
     fn open_producer(&self, spec: &ProducerSpec) -> Result<Arc<dyn ProducerClient>, OpenError>;
 
-    /// Opens a consumer that is a member of `spec.group`, subscribed to `spec.topic`. Waits as
+    /// Opens a consumer of `spec.topic`, a member of `spec.group` or not, as `spec.membership` says. Waits as
     /// [`open_producer`](Self::open_producer).
     ///
     /// # Errors
@@ -33,6 +33,14 @@ pub trait Engine: Send + Sync + fmt::Debug + 'static {
         spec: &ConsumerSpec,
         listener: Arc<dyn AssignmentListener>,
     ) -> Result<Box<dyn ConsumerClient>, OpenError>;
+
+    /// Checks properties of consumers as far as can be told without opening a client. Does not block.
+    ///
+    /// # Errors
+    /// In words, the first property that no consumer can be opened with, whatever the cluster's properties are.
+    fn check_consumer_properties(&self, _properties: &[(String, String)]) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Opens a handle for questions and administration.
     ///
@@ -59,12 +67,24 @@ pub struct ConsumerSpec {
     pub cluster: Arc<ClusterSpec>,
     /// `client.id`.
     pub client_id: String,
-    /// `group.id`.
+    /// `group.id`: whose member it is, and under which name positions are committed and asked for.
     pub group: GroupName,
-    /// The one topic subscribed to.
+    /// The one topic that it reads.
     pub topic: TopicName,
+    /// How it comes by its partitions.
+    pub membership: Membership,
     /// librdkafka properties of the subscription; they win over the cluster's.
     pub properties: Vec<(String, String)>,
+}
+
+/// How a consumer comes by its partitions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Membership {
+    /// The group gives and takes them.
+    #[default]
+    Group,
+    /// It is no member of a group, and has those that [`ConsumerClient::assign`] says.
+    Alone,
 }
 
 impl fmt::Debug for ProducerSpec {
@@ -86,6 +106,7 @@ impl fmt::Debug for ConsumerSpec {
             .field("client_id", &self.client_id)
             .field("group", &self.group)
             .field("topic", &self.topic)
+            .field("membership", &self.membership)
             .field("properties", &names(&self.properties))
             .finish()
     }
@@ -141,8 +162,11 @@ pub enum FailureKind {
     TooLarge,
     /// The topic (or partition) does not exist on this cluster.
     UnknownTopic,
-    /// Not allowed to do this.
+    /// Not allowed to do this, or not known to the brokers at all.
     Denied,
+    /// The brokers do not take the client as it is set: a session timeout out of their range, another assignment strategy
+    /// than the group's, a mechanism or a version that they do not support.
+    Unsuited,
     /// The broker refused the record for good (closed topic, invalid record, policy).
     Rejected,
     /// The client's own queue is full.
@@ -151,10 +175,20 @@ pub enum FailureKind {
     Purged,
     /// The group moved on without this member (rebalance, generation, fencing).
     Superseded,
+    /// Another client has joined the group as the same static member. This one has failed for good; to open another one
+    /// would fence that one in turn.
+    Fenced,
     /// The client has failed for good and must be replaced.
     Fatal,
     /// Anything else; may pass.
     Other,
+}
+
+impl FailureKind {
+    /// Whether it stays until somebody mends its cause; the client goes on trying where it can.
+    pub fn is_lasting(self) -> bool {
+        matches!(self, Self::Denied | Self::Unsuited | Self::Fenced | Self::Fatal)
+    }
 }
 
 /// A failure in the engine: its kind, and the words of the client library.
@@ -310,7 +344,8 @@ pub struct LogRange {
     pub high: i64,
 }
 
-/// Learns of assignments. Called inside [`ConsumerClient::poll`] and [`ConsumerClient::close`], on their thread.
+/// Learns of assignments. Called inside [`ConsumerClient::poll`], [`ConsumerClient::assign`] and
+/// [`ConsumerClient::close`], on their thread.
 pub trait AssignmentListener: Send + Sync {
     /// These partitions are given to this member, none when the group has more members than partitions; the answer tells where each starts. Partitions not answered for
     /// start at their committed position, and without one as `auto.offset.reset` says. They are delivered from then on,
@@ -355,15 +390,28 @@ pub trait ConsumerControl {
     /// # Errors
     /// [`EngineError`] when none answers in time. One partition without a leader may use up the time of all.
     fn log_ranges(&self, partitions: &[i32], limit: Duration) -> Result<Vec<(i32, LogRange)>, EngineError>;
+
+    /// Blocking: for each of these partitions the offset of its first message whose timestamp is not before
+    /// `timestamp_ms`, `None` where there is none; those that do not answer may be left out.
+    ///
+    /// # Errors
+    /// [`EngineError`] when none answers in time.
+    fn offsets_for_times(
+        &self,
+        partitions: &[i32],
+        timestamp_ms: i64,
+        limit: Duration,
+    ) -> Result<Vec<(i32, Option<i64>)>, EngineError>;
 }
 
-/// A member of a consumer group on one cluster, subscribed to one topic. Belongs to one thread.
+/// A consumer of one topic on one cluster, a member of a group or not. Belongs to one thread.
 pub trait ConsumerClient: ConsumerControl + Send {
     /// Waits up to `limit` for a first record, then takes what is there, up to `max` records, into `into`. Must be
     /// called at least once in `max.poll.interval.ms`, also while everything is paused.
     ///
     /// # Errors
-    /// [`EngineError`] for whatever the client reports; all but [`FailureKind::Fatal`] pass, keep polling.
+    /// [`EngineError`] for whatever the client reports; all but [`FailureKind::Fatal`] and [`FailureKind::Fenced`] pass,
+    /// keep polling.
     fn poll(&mut self, limit: Duration, max: usize, into: &mut Vec<Records>) -> Result<(), EngineError>;
 
     /// As [`commit`](ConsumerControl::commit), but does not wait for the answer, which [`poll_commit`] gives. One that
@@ -377,6 +425,20 @@ pub trait ConsumerClient: ConsumerControl + Send {
 
     /// The answer to the last [`begin_commit`](Self::begin_commit), once; `None` while there is none. Never waits.
     fn poll_commit(&mut self) -> Option<Result<(), EngineError>>;
+
+    /// Of a consumer opened as [`Membership::Alone`]: takes these partitions, beside those that it has.
+    /// [`AssignmentListener::assigned`] is called for them before this returns; those that it does not answer for start at
+    /// the end. Nobody takes them away again.
+    ///
+    /// # Errors
+    /// [`EngineError`] when the client refuses.
+    fn assign(&mut self, partitions: &[i32]) -> Result<(), EngineError>;
+
+    /// Blocking: how many partitions the topic has, 0 when it does not exist.
+    ///
+    /// # Errors
+    /// [`EngineError`] when no broker answers in time.
+    fn partitions(&self, limit: Duration) -> Result<i32, EngineError>;
 
     /// Blocking: leaves the group ([`AssignmentListener::revoked`] is called for what is held) and closes.
     fn close(self: Box<Self>);

@@ -16,9 +16,11 @@ use crate::engine::port::{ConsumerSpec, OpenError, ProducerSpec};
 const QUEUE_FULL_PAUSE: (&str, &str) = ("fetch.queue.backoff.ms", "10");
 
 /// What a partition's queue holds when its fetcher rests; one more fetch may be under way then. Each partition has a
-/// queue of its own, and the library's limits, 64 MiB and 100,000 messages, are meant for one queue of all.
+/// queue of its own, and the library's limits, 64 MiB and 100,000 messages, are meant for one queue of all. A message
+/// fetched ahead costs some 500 bytes beside its own, so that the number counts for small ones. The size is also the
+/// limit of a broker's answer to one fetch, unless that is set apart.
 const QUEUE_FULL: [(&str, &str); 2] =
-    [("queued.max.messages.kbytes", "4096"), ("queued.min.messages", "40000")];
+    [("queued.max.messages.kbytes", "4096"), ("queued.min.messages", "10000")];
 /// How long a broker may keep a fetch that finds nothing. There is one fetch at a time for each broker, so that one sent
 /// while the busy partitions' queues were full, for idle partitions alone, keeps the busy ones waiting for that long. With
 /// the library's 500 ms their queues ran dry meanwhile.
@@ -70,6 +72,18 @@ impl Settings {
         Ok(settings)
     }
 
+    /// Whether librdkafka knows these properties and takes their values. References are left out: what they stand for may
+    /// be there later.
+    pub(super) fn check(properties: &[(String, String)]) -> Result<(), String> {
+        let mut config = ClientConfig::new();
+        for (property, value) in properties.iter().filter(|(_, value)| !secret::is_reference(value)) {
+            config.set(property, value);
+        }
+        let settings = Self { cluster: String::new(), config, secret: Vec::new() };
+        let checked = settings.config.create_native_config();
+        checked.map(drop).map_err(|error| settings.reason(&error))
+    }
+
     /// For questions: sees the whole log, also what open transactions hold back, and reports only by return values,
     /// because nobody polls such a client for its log lines.
     pub(super) fn questions(cluster: &ClusterSpec) -> Result<Self, OpenError> {
@@ -99,7 +113,11 @@ impl Settings {
 
     /// Why librdkafka refused.
     pub(super) fn refused(&self, error: &KafkaError) -> OpenError {
-        let reason = match error {
+        OpenError::Config { cluster: self.cluster.clone(), reason: self.reason(error) }
+    }
+
+    fn reason(&self, error: &KafkaError) -> String {
+        match error {
             KafkaError::ClientConfig(_, words, property, _) if self.may_show(property) => {
                 format!("property {property}: {words}")
             }
@@ -107,8 +125,7 @@ impl Settings {
                 format!("property {property} has an invalid value")
             }
             other => self.without_secrets(other.to_string()),
-        };
-        OpenError::Config { cluster: self.cluster.clone(), reason }
+        }
     }
 
     /// Why a client cannot be used, in our own words.

@@ -12,7 +12,7 @@ use std::{
 };
 
 use rdkafka::{
-    ClientContext, TopicPartitionList,
+    ClientContext, Offset, TopicPartitionList,
     config::RDKafkaLogLevel,
     consumer::{BaseConsumer, Consumer, ConsumerContext, RebalanceProtocol},
     error::{KafkaError, KafkaResult},
@@ -20,17 +20,18 @@ use rdkafka::{
 };
 
 use super::{
+    admin::topic_info,
     config::Settings,
     control::{Control, offset_of},
-    error::{deadline, translated},
+    error::{deadline, fatal, translated},
     intake::{Doorbell, Intake},
     logging::ClientLog,
     native::{self, MessageRef, WatchedQueue},
     record::next_records,
 };
 use crate::engine::port::{
-    AssignmentListener, ConsumerClient, ConsumerControl, ConsumerSpec, EngineError, LogRange, OpenError,
-    Position, Records, Start,
+    self, AssignmentListener, ConsumerClient, ConsumerControl, ConsumerSpec, EngineError, FailureKind,
+    LogRange, OpenError, Position, Records, Start,
 };
 
 /// A subscribed consumer.
@@ -61,14 +62,16 @@ impl KafkaConsumer {
         let native: BaseConsumer<Membership> = settings.open(membership)?;
         let events = WatchedQueue::of_events(native.client(), bell)
             .ok_or_else(|| settings.unusable("the client has no group"))?;
-        native.subscribe(&[&topic]).map_err(|error| settings.refused(&error))?;
+        if spec.membership == port::Membership::Group {
+            native.subscribe(&[&topic]).map_err(|error| settings.refused(&error))?;
+        }
         Ok(Self { events, commit: None, native: Native(Some(native)), topic, last: -1, pending: None })
     }
 
     /// Serves the client's events, rebalances among them; whether there was none.
     fn serve(&self, into: &mut Vec<Records>) -> Result<bool, EngineError> {
         match self.native.poll(Duration::ZERO) {
-            Some(Err(error)) => Err(translated(&error)),
+            Some(Err(error)) => Err(self.told(&error)),
             // Of a partition that has no queue of its own.
             Some(Ok(message)) => {
                 into.extend(next_records(&mut std::iter::once(MessageRef::of(&message))));
@@ -79,6 +82,19 @@ impl KafkaConsumer {
                 Ok(!rebalanced && self.events.len() == 0)
             }
         }
+    }
+
+    /// An error in the port's words. Of one that is for good the client knows the cause.
+    fn told(&self, error: &KafkaError) -> EngineError {
+        let told = translated(error);
+        let cause = self.native.client().fatal_error().filter(|_| told.kind == FailureKind::Fatal);
+        cause.map_or(told, |(code, words)| fatal(code, &words))
+    }
+
+    /// Messages fetched ahead of a partition.
+    #[cfg(test)]
+    pub(super) fn fetched_ahead(&self, partition: i32) -> usize {
+        self.native.context().intake.fetched_ahead(partition)
     }
 
     fn control(&self) -> Control<'_> {
@@ -110,6 +126,15 @@ impl ConsumerControl for KafkaConsumer {
     fn log_ranges(&self, partitions: &[i32], limit: Duration) -> Result<Vec<(i32, LogRange)>, EngineError> {
         self.control().log_ranges(partitions, limit)
     }
+
+    fn offsets_for_times(
+        &self,
+        partitions: &[i32],
+        timestamp_ms: i64,
+        limit: Duration,
+    ) -> Result<Vec<(i32, Option<i64>)>, EngineError> {
+        self.control().offsets_for_times(partitions, timestamp_ms, limit)
+    }
 }
 
 impl ConsumerClient for KafkaConsumer {
@@ -118,6 +143,7 @@ impl ConsumerClient for KafkaConsumer {
             return Err(error);
         }
         let deadline = deadline(limit);
+        self.control().park();
         loop {
             // What comes with a rebalance may be from before it, so that it is left for the next call.
             if !self.serve(into)? {
@@ -136,6 +162,23 @@ impl ConsumerClient for KafkaConsumer {
                 return Ok(());
             }
         }
+    }
+
+    fn assign(&mut self, partitions: &[i32]) -> Result<(), EngineError> {
+        let mut list = TopicPartitionList::with_capacity(partitions.len());
+        for partition in partitions {
+            // With no offset at all the library would ask the group's coordinator for one, and after an answer such as
+            // "not coordinator" it never asks again: neither fetches the partition nor lets it be moved.
+            list.add_partition_offset(&self.topic, *partition, Offset::End)
+                .map_err(|error| translated(&error))?;
+        }
+        let membership = self.native.context();
+        membership.begin(&self.native, &mut list, partitions);
+        self.native.incremental_assign(&list).map_err(|error| translated(&error))
+    }
+
+    fn partitions(&self, limit: Duration) -> Result<i32, EngineError> {
+        Ok(topic_info(self.native.client(), &self.topic, limit)?.map_or(0, |info| info.partitions))
     }
 
     fn begin_commit(&mut self, positions: &[Position]) -> Result<(), EngineError> {
@@ -186,7 +229,7 @@ impl Drop for Native {
 pub(super) struct Membership {
     topic: String,
     listener: Arc<dyn AssignmentListener>,
-    log: ClientLog,
+    pub(super) log: ClientLog,
     pub(super) intake: Intake,
     /// Since the last poll.
     rebalanced: AtomicBool,
@@ -224,18 +267,26 @@ impl Membership {
         list: &mut TopicPartitionList,
         partitions: &[i32],
     ) -> KafkaResult<()> {
-        self.intake.add(consumer.client(), &self.topic, partitions);
+        self.begin(consumer, list, partitions);
+        match consumer.rebalance_protocol() {
+            RebalanceProtocol::Cooperative => consumer.incremental_assign(list),
+            RebalanceProtocol::Eager | RebalanceProtocol::None => consumer.assign(list),
+        }
+    }
+
+    /// Asks the listener where partitions start that are about to be assigned, and notes it in their list.
+    fn begin(&self, consumer: &BaseConsumer<Self>, list: &mut TopicPartitionList, partitions: &[i32]) {
         let control = Control::new(consumer, &self.topic);
+        control.release(partitions);
+        self.intake.add(consumer.client(), &self.topic, partitions);
         let starts = self.asked(|| self.listener.assigned(&control, partitions));
-        for (partition, start) in starts.unwrap_or_default() {
+        let starts = starts.unwrap_or_default();
+        self.intake.begin(&starts);
+        for (partition, start) in starts {
             if let Err(error) = list.set_partition_offset(&self.topic, partition, offset_of(start)) {
                 let text = format!("start {start:?} of {}/{partition} not taken: {error}", self.topic);
                 self.log.note("start", &text);
             }
-        }
-        match consumer.rebalance_protocol() {
-            RebalanceProtocol::Cooperative => consumer.incremental_assign(list),
-            RebalanceProtocol::Eager | RebalanceProtocol::None => consumer.assign(list),
         }
     }
 
@@ -250,6 +301,7 @@ impl Membership {
         if !partitions.is_empty() {
             self.asked(|| self.listener.revoked(&control, partitions, lost));
         }
+        control.release(partitions);
         let unassigned = match consumer.rebalance_protocol() {
             RebalanceProtocol::Cooperative => consumer.incremental_unassign(taken),
             RebalanceProtocol::Eager | RebalanceProtocol::None => consumer.unassign(),

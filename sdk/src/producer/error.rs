@@ -2,7 +2,10 @@
 
 use std::{fmt, time::Duration};
 
-use zms_core::name::{ClusterName, TopicName};
+use zms_core::{
+    name::{ClusterName, TopicName},
+    pool::Cause as FullCause,
+};
 
 use crate::{
     engine::port::{EngineError, FailureKind},
@@ -28,8 +31,8 @@ pub enum SendError {
     },
     /// The send buffer had no room within `max_block`: messages are made faster than the cluster takes them.
     #[error(
-        "topic {topic}: the send buffer had no room for {size} bytes within {waited:?} ({free} of {total} bytes free, \
-         one topic may hold {share}); slow down, or raise `buffer` or `max_block`"
+        "topic {topic}: no room for {size} bytes in the send buffer within {waited:?}: {cause} ({free} of {total} bytes \
+         free); slow down, or raise `buffer` or `max_block`"
     )]
     BufferFull {
         /// The topic.
@@ -38,10 +41,12 @@ pub enum SendError {
         cluster: Option<ClusterName>,
         /// Bytes asked for.
         size: usize,
+        /// What there was to wait for.
+        cause: Box<FullCause>,
         /// Bytes of the whole buffer.
         total: usize,
-        /// Bytes that one topic may hold of it.
-        share: usize,
+        /// Bytes that one topic may have of it.
+        topic_cap: usize,
         /// Bytes of the whole buffer that were free when the wait ended.
         free: usize,
         /// How long the send waited.
@@ -60,7 +65,7 @@ pub enum SendError {
         size: usize,
         /// The limit.
         limit: usize,
-        /// Which one it is: `message.max.bytes`, or a topic's share of the send buffer.
+        /// Which one it is: `message.max.bytes`, or a part of the send buffer.
         limited_by: &'static str,
         /// The message, which was not sent.
         message: Returned,
@@ -196,6 +201,7 @@ impl SendError {
                 kind,
                 FailureKind::TooLarge
                     | FailureKind::Denied
+                    | FailureKind::Unsuited
                     | FailureKind::Rejected
                     | FailureKind::UnknownTopic
             ),

@@ -6,12 +6,15 @@ use std::{
 };
 
 use tokio::{sync::oneshot, time::Instant};
-use zms_core::name::{ClusterName, TopicName};
+use zms_core::{
+    name::{ClusterName, TopicName},
+    pool::{Bound, Level},
+};
 
 use super::{
-    buffer::NoRoom,
     error::{Returned, SendError},
-    report::{Claim, Parcel, Reply, Room, SendResult},
+    report::{Claim, Parcel, Reply, SendResult},
+    room::{NoRoom, Room},
     stats::Counters,
     topic::Topic,
 };
@@ -81,7 +84,7 @@ impl Producer {
     /// Sends a message if there is room at once, and wants no result. Never waits. Messages that are dropped or fail
     /// are counted.
     pub fn send_oneway(&self, message: Message) {
-        match self.topic.try_admit(cost(&message)) {
+        match self.topic.account.try_take(cost(&message)) {
             Ok(room) => self.submit(message, room, Reply::Nobody),
             Err(no_room) => {
                 let refusal = self.refusal(no_room, message, Instant::now());
@@ -97,7 +100,7 @@ impl Producer {
     /// message refused calls back before it returns.
     pub(crate) fn try_send_with(&self, message: Message, callback: impl FnOnce(SendResult) + Send + 'static) {
         let reply = Reply::Callback(Box::new(callback));
-        match self.topic.try_admit(cost(&message)) {
+        match self.topic.account.try_take(cost(&message)) {
             Ok(room) => self.submit(message, room, reply),
             Err(no_room) => {
                 let refusal = self.refusal(no_room, message, Instant::now());
@@ -147,15 +150,24 @@ impl Producer {
         let message = Returned::from(message);
         match no_room {
             NoRoom::Closed => SendError::Closed { topic, cluster, message },
-            NoRoom::Ever { limit } => {
-                let limited_by = "half of the send buffer, the most that one topic may hold; raise `buffer`";
+            NoRoom::Ever { limit, bound } => {
+                let limited_by = match bound {
+                    Bound::Topic => {
+                        "the part of the send buffer that one topic may have; raise `buffer` or `topic_cap`"
+                    }
+                    Bound::Cluster => {
+                        "the part of the send buffer that one cluster may have; raise `buffer` or `cluster_ceiling`"
+                    }
+                    Bound::Pool => {
+                        "the send buffer less what is kept for other clusters; raise `buffer`, or lower `cluster_floor`"
+                    }
+                };
                 SendError::TooLarge { topic, cluster, size, limit, limited_by, message }
             }
-            NoRoom::InTime => {
-                let (buffer, share) = (&self.topic.core.buffer, self.topic.share.load());
-                let (total, share, free) = (buffer.total(), share.total(), buffer.free());
-                let waited = started.elapsed();
-                SendError::BufferFull { topic, cluster, size, total, share, free, waited, message }
+            NoRoom::InTime(cause) => {
+                let Level { total, free, topic_cap } = self.topic.core.pool.level();
+                let (cause, waited) = (Box::new(cause), started.elapsed());
+                SendError::BufferFull { topic, cluster, size, cause, total, topic_cap, free, waited, message }
             }
         }
     }

@@ -166,8 +166,6 @@ impl Topic {
         let mut holding = self.holding();
         holding.closed = true;
         self.gate.hold();
-        drop(holding);
-        self.share.load().close();
     }
 
     /// Ends what is still held, after [`close`](Self::close).

@@ -4,17 +4,19 @@
 //! cluster; the delivery report ends the count, returns the room in the buffer, and gives the caller the result. When
 //! the route changes to another client, new sends are held until those on the old one have their reports.
 
-mod buffer;
 mod clients;
 mod error;
 mod fit;
 mod handle;
 mod holding;
 mod map;
+#[expect(dead_code, reason = "for payloads that are serialized into the pool")]
+mod memory;
 mod options;
 mod producers;
 mod profile;
 mod report;
+mod room;
 pub(crate) mod sink;
 mod stats;
 mod switch;
@@ -27,4 +29,5 @@ pub use handle::Producer;
 pub use options::{ProducerConfig, ProducerOptions};
 pub(crate) use producers::Producers;
 pub use profile::{ProducerConfigError, Profile, check_overrides};
-pub use stats::ProducerStats;
+pub use stats::{ClusterUse, PoolStats, ProducerStats};
+pub use zms_core::pool::Cause as FullCause;

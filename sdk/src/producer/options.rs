@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::profile::{ProducerConfigError, Profile, Settings, Wish};
+use zms_core::pool::{Percent, Shares};
+
+use super::profile::{ProducerConfigError, Profile, Settings, Wish, conflict, invalid};
 
 /// Settings of all producers of one handle. Fixed once built, but for what topics override in the registry.
 ///
@@ -22,6 +24,10 @@ pub struct ProducerOptions {
     pub(super) wish: Wish,
     pub(super) client_id: String,
     pub(super) buffer: usize,
+    pub(super) block_size: usize,
+    topic_cap: u8,
+    cluster_floor: u8,
+    cluster_ceiling: u8,
     pub(super) max_block: Duration,
     pub(super) idle_timeout: Duration,
     pub(super) switch_stall: Duration,
@@ -30,11 +36,15 @@ pub struct ProducerOptions {
     pub(super) refused: Option<ProducerConfigError>,
 }
 
+/// Less would not hold even a small message beside what each costs.
+const LEAST_BLOCK: usize = 1024;
+
 /// [`ProducerOptions`], checked.
 #[derive(Debug, Clone)]
 pub struct ProducerConfig {
     pub(super) options: ProducerOptions,
     pub(super) settings: Settings,
+    pub(super) shares: Shares,
 }
 
 impl Default for ProducerOptions {
@@ -43,6 +53,10 @@ impl Default for ProducerOptions {
             wish: Wish::default(),
             client_id: "zms".to_owned(),
             buffer: 32 << 20,
+            block_size: 16 << 10,
+            topic_cap: 50,
+            cluster_floor: 12,
+            cluster_ceiling: 75,
             max_block: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(60),
             switch_stall: Duration::from_secs(1),
@@ -84,11 +98,47 @@ impl ProducerOptions {
     }
 
     /// Bytes of all messages accepted and not yet reported, 256 bytes counted for each beside its data. Default:
-    /// 32 MiB. One topic may hold half of it, so that a topic that is held, or whose cluster is down, leaves room for
-    /// the others.
+    /// 32 MiB. A send for which there is no room waits, first come first served, up to [`max_block`](Self::max_block).
+    /// The client library's own queues have no limit beside it. Can be changed live:
+    /// [`Zms::resize_buffer`](crate::Zms::resize_buffer).
     #[must_use]
     pub fn buffer(mut self, bytes: usize) -> Self {
         self.buffer = bytes;
+        self
+    }
+
+    /// Bytes of a block: memory of the buffer that small payloads written into it share. Default: 16 KiB. Larger ones
+    /// get memory of their own size. A block is counted as a whole until the last message in it is reported.
+    #[must_use]
+    pub fn block_size(mut self, bytes: usize) -> Self {
+        self.block_size = bytes;
+        self
+    }
+
+    /// The most that one topic may have of the buffer, in percent. Default: 50, so that a topic that is held or
+    /// flooding, or whose partition has no leader, leaves room for the others. With 100 a single topic can use it all.
+    #[must_use]
+    pub fn topic_cap(mut self, percent: u8) -> Self {
+        self.topic_cap = percent;
+        self
+    }
+
+    /// What is kept of the buffer for each cluster that topics of this handle live on, in percent. Default: 12. All
+    /// floors together take half of the buffer at most: with more clusters, each is kept an equal part of that half.
+    ///
+    /// A message that fits into the unused part of its cluster's floor, with no other of its cluster waiting, never
+    /// waits for messages to another cluster, however dead that is. Cost: what is kept and not used serves nobody.
+    #[must_use]
+    pub fn cluster_floor(mut self, percent: u8) -> Self {
+        self.cluster_floor = percent;
+        self
+    }
+
+    /// The most that all topics of one cluster together may have of the buffer, in percent. Default: 75, so that a
+    /// dead cluster leaves room for clusters that are used later. With one cluster only, 100 loses nothing.
+    #[must_use]
+    pub fn cluster_ceiling(mut self, percent: u8) -> Self {
+        self.cluster_ceiling = percent;
         self
     }
 
@@ -131,12 +181,45 @@ impl ProducerOptions {
         if let Some(refused) = self.refused.take() {
             return Err(refused);
         }
-        let settings = self.wish.settle(&BTreeMap::new(), self.share())?;
-        Ok(ProducerConfig { options: self, settings })
+        let shares = self.shares()?;
+        let settings = self.check_buffer(self.buffer)?;
+        Ok(ProducerConfig { options: self, settings, shares })
     }
 
-    /// Bytes of the buffer that one topic may hold.
-    pub(super) fn share(&self) -> usize {
-        self.buffer / 2
+    /// Checks that the settings fit a buffer of so many bytes.
+    pub(super) fn check_buffer(&self, bytes: usize) -> Result<Settings, ProducerConfigError> {
+        let Shares { topic_cap, cluster_ceiling, .. } = self.shares()?;
+        let share = topic_cap.min(cluster_ceiling).of(bytes);
+        if self.block_size < LEAST_BLOCK {
+            return Err(invalid("block_size", &self.block_size.to_string(), "at least 1024 bytes"));
+        }
+        if self.block_size > share {
+            return Err(conflict(
+                "a block would never be given out; raise the buffer",
+                ("block_size", format!("{} bytes", self.block_size)),
+                ("a topic's share of the send buffer", format!("{share} bytes")),
+            ));
+        }
+        self.wish.settle(&BTreeMap::new(), share)
+    }
+
+    fn shares(&self) -> Result<Shares, ProducerConfigError> {
+        let percent = |name, value: u8| {
+            let in_range = Percent::new(value).filter(|_| value > 0 || name == "cluster_floor");
+            in_range.ok_or_else(|| invalid(name, &value.to_string(), "percent: 1 to 100, a floor also 0"))
+        };
+        let shares = Shares {
+            topic_cap: percent("topic_cap", self.topic_cap)?,
+            cluster_floor: percent("cluster_floor", self.cluster_floor)?,
+            cluster_ceiling: percent("cluster_ceiling", self.cluster_ceiling)?,
+        };
+        if shares.cluster_floor > shares.cluster_ceiling {
+            return Err(conflict(
+                "more would be kept for a cluster than it may have",
+                ("cluster_floor", format!("{} %", self.cluster_floor)),
+                ("cluster_ceiling", format!("{} %", self.cluster_ceiling)),
+            ));
+        }
+        Ok(shares)
     }
 }

@@ -15,13 +15,14 @@ use tokio::{
 use zms_core::route::TopicRoute;
 
 use super::{
-    buffer::Buffer,
     clients::Clients,
     handle::Producer,
     map::TopicMap,
     options::ProducerConfig,
+    profile::ProducerConfigError,
+    room::Pool,
     sink::TopicSink,
-    stats::{Counters, ProducerStats},
+    stats::{Counters, PoolStats, ProducerStats},
     topic::{Core, Topic},
 };
 use crate::{engine::port::Engine, registry::port::BoxFuture};
@@ -51,7 +52,7 @@ impl Producers {
     pub(crate) fn start(engine: Arc<dyn Engine>, config: ProducerConfig) -> Arc<Self> {
         let counters = Arc::new(Counters::default());
         let core = Arc::new(Core {
-            buffer: Buffer::new(config.options.buffer),
+            pool: Arc::new(Pool::new(config.options.buffer, config.options.block_size, config.shares)),
             clients: Clients::new(engine, config.options.client_id.clone(), counters.clone()),
             counters,
             attention: Arc::default(),
@@ -106,17 +107,16 @@ impl Producers {
     }
 
     pub(crate) fn stats(&self) -> ProducerStats {
-        let shares: usize = self.topics.all().iter().map(|topic| topic.share.load().waiting()).sum();
-        ProducerStats {
-            waiting: shares + self.core.buffer.waiting(),
-            free_bytes: self.core.buffer.free(),
-            ..self.core.counters.snapshot()
-        }
+        let pool = PoolStats::of(&self.core.pool);
+        ProducerStats { waiting: pool.waiting, free_bytes: pool.free, pool, ..self.core.counters.snapshot() }
     }
 
-    #[cfg(test)]
-    pub(super) fn buffer_total(&self) -> usize {
-        self.core.buffer.total()
+    /// Changes the total of the send buffer while everything runs. Made smaller, it takes effect as reports come in;
+    /// senders who wait for more than there can ever be now learn it at once.
+    pub(crate) fn resize_buffer(&self, bytes: usize) -> Result<(), ProducerConfigError> {
+        self.core.config.options.check_buffer(bytes)?;
+        self.core.pool.resize(bytes);
+        Ok(())
     }
 
     async fn shut_down(self: Arc<Self>) {
@@ -151,7 +151,7 @@ impl Producers {
     }
 
     fn seal(&self) {
-        self.core.buffer.close();
+        self.core.pool.close();
         self.topics.close();
     }
 

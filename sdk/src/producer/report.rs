@@ -9,8 +9,8 @@ use std::{
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
-    buffer::Credit,
     error::SendError,
+    room::Room,
     stats::Counters,
     topic::{Active, Link, Topic},
 };
@@ -53,12 +53,6 @@ impl Reply {
             }
         }
     }
-}
-
-/// Room that an accepted message holds: in its topic's share and in the whole buffer.
-pub(super) struct Room {
-    pub(super) _share: Credit,
-    pub(super) _buffer: Credit,
 }
 
 /// A message accepted and not yet handed to a client.

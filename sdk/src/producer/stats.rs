@@ -1,6 +1,15 @@
 //! Counters of sending.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::{
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+pub use zms_core::pool::ClusterUse;
+use zms_core::pool::Usage;
+
+use super::room::Pool;
 
 /// Counted since the start; `*_now` and the bytes are gauges.
 #[derive(Debug, Default)]
@@ -57,6 +66,42 @@ pub struct ProducerStats {
     pub free_bytes: usize,
     /// Clients open now.
     pub clients: usize,
+    /// The send buffer.
+    pub pool: PoolStats,
+}
+
+/// The send buffer as a snapshot; all but the counts since the start are gauges.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct PoolStats {
+    /// Bytes shared by all messages accepted and not yet reported.
+    pub total: usize,
+    /// Bytes free; 0 also while more is out than there is, after the buffer was made smaller.
+    pub free: usize,
+    /// Bytes that one topic may have.
+    pub topic_cap: usize,
+    /// Sends that wait for room.
+    pub waiting: usize,
+    /// How long the one has waited that has waited longest; zero when none waits.
+    pub longest_wait: Duration,
+    /// Sends since the start for which there was no room at once.
+    pub exhaustions: u64,
+    /// Sends since the start that took more than a block.
+    pub oversize: u64,
+    /// Blocks of memory kept for reuse; they count as free.
+    pub idle_blocks: usize,
+    /// Each cluster in use: what its messages have, what is kept for it, and the most that it may have.
+    pub clusters: Vec<ClusterUse>,
+}
+
+impl PoolStats {
+    pub(super) fn of(pool: &Pool) -> Self {
+        let (usage, since) = pool.usage();
+        let Usage { total, free, topic_cap, waiting, exhaustions, oversize, idle_blocks, clusters } = usage;
+        let now = Instant::now();
+        let longest_wait = since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        Self { total, free, topic_cap, waiting, longest_wait, exhaustions, oversize, idle_blocks, clusters }
+    }
 }
 
 impl Counters {
@@ -77,6 +122,7 @@ impl Counters {
             clients: self.clients_now.load(Ordering::Relaxed),
             waiting: 0,
             free_bytes: 0,
+            pool: PoolStats::default(),
         }
     }
 }

@@ -93,6 +93,7 @@ impl Topic {
             self.leave(turn, &current, &next).await;
             Counters::count(&self.core.counters.switches);
         }
+        self.account.house(next.cluster());
         self.active.store(Some(Arc::new(next)));
         self.release().await;
     }
@@ -100,13 +101,15 @@ impl Topic {
     /// Holds new sends and waits until those on the current client have their reports, or none come any more.
     async fn leave(&self, turn: &mut Turn, current: &Active, next: &Active) {
         self.hold(Why::Switching(next.cluster().clone()));
+        // Those who wait for room do not wait for the old cluster any more.
+        self.account.house(next.cluster());
         turn.left_behind.retain(|count| count.load(Ordering::Acquire) > 0);
         let Err(in_flight) = self.reported(turn, current.settings.linger).await else { return };
         let counters = &self.core.counters;
         Counters::count(&counters.late_switches);
         counters.left_behind.fetch_add(u64::try_from(in_flight).unwrap_or(u64::MAX), Ordering::Relaxed);
         turn.left_behind.push(current.link.in_flight.clone());
-        self.renew_share();
+        self.account.renew();
         tracing::warn!(
             topic = %self.name, from = %current.cluster(), to = %next.cluster(), in_flight,
             "changing cluster without the reports of all messages: those may be reordered against later ones"
@@ -185,7 +188,7 @@ impl Topic {
         let wish = config.options.wish.with_overrides(&route.producer, |name| {
             tracing::warn!(topic = %self.name, name, "the registry has a producer setting that is not known; passed over");
         })?;
-        wish.settle(&route.cluster.properties, config.options.share())
+        wish.settle(&route.cluster.properties, self.core.pool.largest())
     }
 
     /// The topic's use of a client: the present one, if it is the same client.

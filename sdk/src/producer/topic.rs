@@ -9,27 +9,26 @@ use std::{
     time::Duration,
 };
 
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwapOption;
 use tokio::{
     runtime::Handle,
     sync::Notify,
     time::{Instant, timeout},
 };
 use zms_core::{
-    admission::Shortage,
     gate::TopicGate,
     name::{ClusterName, TopicName},
     route::TopicRoute,
 };
 
 use super::{
-    buffer::{Buffer, NoRoom},
     clients::{Clients, Lease},
     error::Destination,
     holding::{Holding, Why},
     options::ProducerConfig,
     profile::Settings,
-    report::{InFlight, Parcel, Room, Sent},
+    report::{InFlight, Parcel, Sent},
+    room::{Account, NoRoom, Pool, Room},
     stats::Counters,
     switch::Turn,
 };
@@ -38,7 +37,7 @@ use crate::engine::port::{EngineError, FailureKind, Refused, Ticket};
 /// What all topics share.
 pub(super) struct Core {
     pub(super) config: ProducerConfig,
-    pub(super) buffer: Arc<Buffer>,
+    pub(super) pool: Arc<Pool>,
     pub(super) clients: Clients,
     pub(super) counters: Arc<Counters>,
     /// Wakes whoever replaces failed clients.
@@ -57,9 +56,7 @@ pub(super) struct Topic {
     pub(super) active: ArcSwapOption<Active>,
     /// Wakes, while the gate holds, whoever waits for reports.
     pub(super) reports: Notify,
-    /// This topic's part of the buffer. Replaced when messages are left behind on a client that does not report them:
-    /// they must not take the room of those that follow.
-    pub(super) share: ArcSwap<Buffer>,
+    pub(super) account: Account,
     /// Whether a one-way message was dropped and that was logged.
     pub(super) drop_logged: AtomicBool,
     /// Held by the one that changes the route.
@@ -85,56 +82,24 @@ const IDLE_PACE: Duration = Duration::from_millis(20);
 
 impl Topic {
     pub(super) fn new(name: TopicName, core: Arc<Core>) -> Self {
-        let share = Buffer::new(core.config.options.share());
         Self {
             name,
+            account: Account::open(&core.pool),
             core,
             gate: TopicGate::held(),
             active: ArcSwapOption::empty(),
             reports: Notify::new(),
-            share: ArcSwap::new(share),
             drop_logged: AtomicBool::new(false),
             turn: tokio::sync::Mutex::default(),
             holding: Mutex::new(Holding::new()),
         }
     }
 
-    /// Waits for room: first in the topic's share, where a topic that is stuck keeps its senders, then in the whole
-    /// buffer. One deadline for both.
+    /// Waits for room in the pool, until `max_block` has passed.
     ///
     /// Dropping the future gives back what it had.
     pub(super) async fn admit(&self, bytes: usize) -> Result<Room, NoRoom> {
-        let deadline = Instant::now() + self.core.config.options.max_block;
-        loop {
-            let share = self.share.load_full();
-            match share.take(bytes, deadline).await {
-                Ok(share) => {
-                    let buffer = self.core.buffer.take(bytes, deadline).await?;
-                    return Ok(Room { _share: share, _buffer: buffer });
-                }
-                // The share was replaced: there is room in the new one.
-                Err(NoRoom::Closed) if !Arc::ptr_eq(&share, &self.share.load()) => {}
-                Err(no_room) => return Err(no_room),
-            }
-        }
-    }
-
-    /// Room, if there is some at once.
-    pub(super) fn try_admit(&self, bytes: usize) -> Result<Room, NoRoom> {
-        loop {
-            let share = self.share.load_full();
-            match share.try_take(bytes) {
-                Ok(share) => return Ok(Room { _share: share, _buffer: self.core.buffer.try_take(bytes)? }),
-                Err(Shortage::Closed) if !Arc::ptr_eq(&share, &self.share.load()) => {}
-                Err(shortage) => return Err(shortage.into()),
-            }
-        }
-    }
-
-    /// Gives the messages that follow a share of their own.
-    pub(super) fn renew_share(&self) {
-        let new = Buffer::new(self.core.config.options.share());
-        self.share.swap(new).close();
+        self.account.take(bytes, Instant::now() + self.core.config.options.max_block).await
     }
 
     /// Sends an accepted message, or holds it if the topic is held. Its claim is settled exactly once.

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use tokio::sync::{oneshot, watch};
 use zms_core::route::GroupRoute;
 
-use super::{chance::random, entry::Entry, reconcile::RETRY, router::Router, subject::Subject};
+use super::{chance::random, entry::Entry, reconcile::RETRY, router::Router};
 use crate::registry::port::RegistryError;
 
 /// The use of a topic. Dropping it leaves the registry: the sink gets no further route, and the registration is
@@ -32,8 +32,7 @@ pub(crate) struct GroupLease {
 impl GroupLease {
     /// `None` when the group has no route yet.
     pub(super) fn new(lease: Lease) -> Option<Self> {
-        let Subject::Group { routes, .. } = &lease.entry().subject else { return None };
-        Some(Self { routes: routes.get()?.subscribe(), _lease: lease })
+        Some(Self { routes: lease.entry().subject.routes()?, _lease: lease })
     }
 }
 

@@ -10,7 +10,7 @@ use crate::registry::port::{Registry, RegistryError};
 /// leaving never cross.
 #[derive(Debug)]
 pub(super) struct Registration {
-    /// `None`: an entry that is not registered (statistics, pings).
+    /// `None`: an entry that is not registered (statistics, pings, readers without a group).
     node: Option<(String, Bytes)>,
     /// The session epoch in which it was made.
     made_in: Option<u64>,
@@ -40,7 +40,7 @@ impl Registration {
         let name = RegistrationName::new(address, &config.instance, version, started_at, random());
         let data = RegistrationData { proto: 0, role: subject.role() };
         let node = (format!("{}/{name}", subject.path()), Bytes::from(data.to_json()));
-        let node = is_registered(subject.name()).then_some(node);
+        let node = (subject.is_visible() && is_registered(subject.name())).then_some(node);
         Self { node, made_in: None, may_stand: false, left: false, complained: false }
     }
 

@@ -67,7 +67,9 @@ pub(super) async fn read(
 ) -> Result<View, RegistryError> {
     let mut reading = Reading { viewer, nodes: Nodes::new(), moving: false };
     let read = match subject {
-        Subject::Topic { topic, .. } => reading.topic(topic, &subject.path()).await,
+        Subject::Topic { topic, .. } | Subject::Reader { topic, .. } => {
+            reading.topic(topic, &subject.path()).await
+        }
         Subject::Group { group, .. } => reading.group(group, &subject.path(), bound).await,
     };
     let outcome = match read {

@@ -12,10 +12,12 @@ use super::{
     topics::Topics,
 };
 use crate::{
-    consumer::{DeadLetters, Ending, Enrolment, Membership, Pending, SubscribeError, Subscriber},
+    consumer::{
+        DeadLetters, Ending, Enrolment, Membership, Pending, RegistryAway, SubscribeError, Subscriber,
+    },
     engine::port::Engine,
     message::{Message, Receipt},
-    producer::{Producer, Producers, SendError},
+    producer::{Producer, ProducerConfigError, Producers, SendError},
     registry::port::SharedRegistry,
     routing::{GroupLease, ResolveError, Router},
 };
@@ -147,6 +149,37 @@ impl Zms {
         Subscriber::pending(Pending::new(async move { zms.enrol(&group).await })).client_id(client_id)
     }
 
+    /// Prepares a subscription that reads a topic by name without a group: all partitions, or those that
+    /// [`Subscriber::partitions`] says, whoever else reads them. Any number may read the same topic.
+    ///
+    /// Nothing is committed, and each start begins where [`Subscriber::start_at`] says or else at the oldest message
+    /// ([`Subscriber::consume_from`]), unless positions are kept under a name of their own
+    /// ([`Subscriber::positions_as`]).
+    ///
+    /// When the topic moves to another cluster the old one is read to its end, then the new one from its oldest message;
+    /// [`Delivery::cluster`](crate::Delivery::cluster) tells which. Moves do not wait for such a reader, which is not
+    /// registered in the registry. Where a group's name is needed, as in [`Delivery::group`](crate::Delivery::group), the
+    /// topic's stands for it; to a cluster with access control the client asks under that name, or under that of
+    /// `positions_as`.
+    pub fn standalone(&self, topic: &str) -> Subscriber {
+        let (zms, topic) = (self.clone(), topic.to_owned());
+        let client_id = self.inner.instance.clone();
+        Subscriber::pending(Pending::new(async move { zms.attend(&topic).await }))
+            .client_id(client_id)
+            .standalone()
+    }
+
+    /// Changes the size of the send buffer while everything runs; what it was built with is
+    /// [`ProducerOptions::buffer`](crate::producer::ProducerOptions::buffer). Made larger, it serves those who wait at
+    /// once. Made smaller, it takes effect as delivery reports come in, and senders who wait for more than they could
+    /// ever have now fail at once. Never blocks.
+    ///
+    /// # Errors
+    /// [`ProducerConfigError`] when the settings of this handle do not fit it; nothing changes then.
+    pub fn resize_buffer(&self, bytes: usize) -> Result<(), ProducerConfigError> {
+        self.inner.producers.resize_buffer(bytes)
+    }
+
     /// What the handle does now.
     pub fn status(&self) -> Status {
         let inner = &self.inner;
@@ -200,6 +233,11 @@ impl Zms {
         self.inner.topics.open(&name, &self.inner.router, &self.inner.producers).await
     }
 
+    fn registry_away(&self) -> RegistryAway {
+        let router = Arc::downgrade(&self.inner.router);
+        Arc::new(move || router.upgrade()?.away_since())
+    }
+
     async fn enrol(&self, group: &str) -> Result<Enrolment, SubscribeError> {
         let group = GroupName::new(group)?;
         let seat = self.inner.subscriptions.take(&group)?;
@@ -208,7 +246,21 @@ impl Zms {
         let engine = Arc::clone(&self.inner.engine);
         let dead_letters: Arc<dyn DeadLetters> = Arc::new(Arc::clone(&self.inner.dead_letters));
         let membership = Box::new(Place { seat, _lease: lease });
-        Ok(Enrolment { group, engine, route, dead_letters: Some(dead_letters), membership })
+        let registry = Some(self.registry_away());
+        Ok(Enrolment { group, engine, route, dead_letters: Some(dead_letters), registry, membership })
+    }
+
+    async fn attend(&self, topic: &str) -> Result<Enrolment, SubscribeError> {
+        let topic = TopicName::new(topic)?;
+        let group = GroupName::new(topic.as_str())?;
+        let seat = self.inner.subscriptions.take_alone()?;
+        let lease = self.inner.router.reader(&topic, &group).await?;
+        let route = lease.routes.clone();
+        let engine = Arc::clone(&self.inner.engine);
+        let dead_letters: Arc<dyn DeadLetters> = Arc::new(Arc::clone(&self.inner.dead_letters));
+        let membership = Box::new(Place { seat, _lease: lease });
+        let registry = Some(self.registry_away());
+        Ok(Enrolment { group, engine, route, dead_letters: Some(dead_letters), registry, membership })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Groups that a handle subscribes to: each once, all ended with it.
+//! What a handle subscribes to: each group once, all ended with it.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use crate::consumer::{Ending, SubscribeError};
 /// What a subscription gets to end that begins while its handle closes.
 const LATE_LIMIT: Duration = Duration::from_secs(5);
 
-/// The subscriptions of a handle, by group.
+/// The subscriptions of a handle.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
     seats: Mutex<Seats>,
@@ -22,15 +22,24 @@ pub(super) struct Subscriptions {
 
 #[derive(Debug, Default)]
 struct Seats {
-    taken: BTreeMap<GroupName, Option<Ending>>,
+    taken: BTreeMap<Subscribed, Option<Ending>>,
+    readers: u64,
     closed: bool,
 }
 
-/// A group's place; free again when dropped.
+/// Who has a place.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Subscribed {
+    Group(GroupName),
+    /// One of any number without a group.
+    Reader(u64),
+}
+
+/// A subscription's place; free again when dropped.
 #[derive(Debug)]
 pub(super) struct Seat {
     all: Arc<Subscriptions>,
-    group: GroupName,
+    who: Subscribed,
 }
 
 impl Subscriptions {
@@ -40,11 +49,24 @@ impl Subscriptions {
         if seats.closed {
             return Err(SubscribeError::Unresolved(crate::routing::ResolveError::Closed));
         }
-        if seats.taken.contains_key(group) {
+        let who = Subscribed::Group(group.clone());
+        if seats.taken.contains_key(&who) {
             return Err(SubscribeError::AlreadySubscribed { group: group.clone() });
         }
-        seats.taken.insert(group.clone(), None);
-        Ok(Seat { all: Arc::clone(self), group: group.clone() })
+        seats.taken.insert(who.clone(), None);
+        Ok(Seat { all: Arc::clone(self), who })
+    }
+
+    /// Takes a place for one that reads without a group.
+    pub(super) fn take_alone(self: &Arc<Self>) -> Result<Seat, SubscribeError> {
+        let mut seats = self.seats();
+        if seats.closed {
+            return Err(SubscribeError::Unresolved(crate::routing::ResolveError::Closed));
+        }
+        seats.readers += 1;
+        let who = Subscribed::Reader(seats.readers);
+        seats.taken.insert(who.clone(), None);
+        Ok(Seat { all: Arc::clone(self), who })
     }
 
     /// Ends all subscriptions within `limit`, at the same time; how many did not end cleanly. None begins after it.
@@ -58,7 +80,7 @@ impl Subscriptions {
         ended.into_iter().filter(Result::is_err).count()
     }
 
-    /// How many groups are subscribed to.
+    /// How many subscriptions there are.
     pub(super) fn len(&self) -> usize {
         self.seats().taken.len()
     }
@@ -76,13 +98,13 @@ impl Seat {
         if seats.closed {
             ending.order(LATE_LIMIT);
         } else {
-            seats.taken.insert(self.group.clone(), Some(ending));
+            seats.taken.insert(self.who.clone(), Some(ending));
         }
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.all.seats().taken.remove(&self.group);
+        self.all.seats().taken.remove(&self.who);
     }
 }

@@ -11,10 +11,13 @@ use zms_core::{
     name::{GroupName, TopicName},
     route::ClusterSpec,
 };
-use zms_sdk::engine::port::{
-    AssignmentListener, ClusterAdmin, ConsumerClient, ConsumerControl, ConsumerSpec, Engine, EngineError,
-    FailureKind, LogRange, NewTopic, OpenError, Position, ProducerClient, ProducerSpec, Records,
-    RecordsBuilder, Start, TopicInfo,
+use zms_sdk::{
+    Message,
+    engine::port::{
+        AssignmentListener, ClusterAdmin, ConsumerClient, ConsumerControl, ConsumerSpec, Engine, EngineError,
+        FailureKind, LogRange, Membership, NewTopic, OpenError, Position, ProducerClient, ProducerSpec,
+        Records, RecordsBuilder, Start, TopicInfo,
+    },
 };
 
 #[derive(Debug, Default)]
@@ -120,6 +123,8 @@ pub(crate) struct State {
     pub(crate) commits: Vec<(i32, i64)>,
     pub(crate) members: Vec<Member>,
     pub(crate) commit_errors: VecDeque<EngineError>,
+    /// Questions for times fail.
+    pub(crate) time_errors: VecDeque<EngineError>,
     pub(crate) refusals: usize,
     /// Questions and commits fail.
     pub(crate) down: bool,
@@ -144,12 +149,29 @@ struct Log {
 #[derive(Debug, Clone)]
 struct Stored {
     offset: i64,
+    key: Option<String>,
     payload: String,
+    tag: Option<&'static str>,
+}
+
+impl Stored {
+    fn new(offset: i64, payload: String) -> Self {
+        Self { offset, key: None, payload, tag: None }
+    }
+
+    /// One second between two offsets.
+    fn time_ms(&self) -> i64 {
+        self.offset * 1000
+    }
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Member {
     pub(crate) bootstrap: String,
+    pub(crate) group: String,
+    pub(crate) properties: BTreeMap<String, String>,
+    /// No member of the group: it takes its partitions itself.
+    pub(crate) alone: bool,
     pub(crate) events: VecDeque<Event>,
     /// Fetch positions of the partitions held.
     pub(crate) held: BTreeMap<i32, i64>,
@@ -192,8 +214,21 @@ impl FakeCluster {
         for _ in 0..count {
             let mut payload = log.high.to_string();
             payload.extend(std::iter::repeat_n(' ', padding));
-            log.records.push(Stored { offset: log.high, payload });
+            log.records.push(Stored::new(log.high, payload));
             log.high += step;
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Appends a message for each key, whose payload is its offset.
+    pub(crate) fn fill_keys(&self, partition: i32, keys: impl IntoIterator<Item = String>) {
+        let mut state = self.state();
+        let log = &mut state.logs[usize::try_from(partition).unwrap()];
+        for key in keys {
+            let payload = log.high.to_string();
+            log.records.push(Stored { key: Some(key), ..Stored::new(log.high, payload) });
+            log.high += 1;
         }
         drop(state);
         self.changed.notify_all();
@@ -217,6 +252,17 @@ impl FakeCluster {
         }
     }
 
+    /// Appends messages with these tags, one each; `None` has none. Before anybody reads.
+    pub(crate) fn tagged(&self, partition: i32, tags: &[Option<&'static str>]) {
+        let first = self.state().logs[usize::try_from(partition).unwrap()].records.len();
+        self.fill(partition, i64::try_from(tags.len()).unwrap());
+        let mut state = self.state();
+        let log = &mut state.logs[usize::try_from(partition).unwrap()];
+        for (record, tag) in log.records[first..].iter_mut().zip(tags) {
+            record.tag = *tag;
+        }
+    }
+
     pub(crate) fn committed(&self, partition: i32) -> Option<i64> {
         self.state().committed.get(&partition).copied()
     }
@@ -228,7 +274,13 @@ impl FakeCluster {
             let reason = "no such property".to_owned();
             return Err(OpenError::Config { cluster: self.name.clone(), reason });
         }
-        state.members.push(Member { bootstrap: spec.cluster.bootstrap.clone(), ..Member::default() });
+        state.members.push(Member {
+            bootstrap: spec.cluster.bootstrap.clone(),
+            group: spec.group.to_string(),
+            properties: spec.properties.iter().cloned().collect(),
+            alone: spec.membership == Membership::Alone,
+            ..Member::default()
+        });
         let member = state.members.len() - 1;
         state.rebalance();
         drop(state);
@@ -241,11 +293,16 @@ impl FakeCluster {
 fn records<'a>(partition: i32, stored: impl IntoIterator<Item = &'a Stored>) -> Vec<Records> {
     let empty = || RecordsBuilder::with_capacity(partition, Load::default());
     let (mut full, mut filling) = (Vec::new(), empty());
-    for Stored { offset, payload } in stored {
-        if !RecordsBuilder::fits(filling.load(), payload.len()) {
+    for stored in stored {
+        let key = stored.key.as_deref().map(str::as_bytes);
+        let size = key.unwrap_or_default().len() + stored.payload.len();
+        if !RecordsBuilder::fits(filling.load(), size) {
             full.push(std::mem::replace(&mut filling, empty()).build());
         }
-        filling.push(*offset, None, None, Some(payload.as_bytes()));
+        filling.push(stored.offset, Some(stored.time_ms()), key, Some(stored.payload.as_bytes()));
+        if let Some(tag) = stored.tag {
+            filling.header(Message::TAG_HEADER, Some(tag.as_bytes()));
+        }
     }
     full.push(filling.build());
     full.retain(|records| !records.is_empty());
@@ -255,7 +312,8 @@ fn records<'a>(partition: i32, stored: impl IntoIterator<Item = &'a Stored>) -> 
 impl State {
     /// Cooperative: takes what a member has too much, and gives what nobody has.
     fn rebalance(&mut self) {
-        let present: Vec<usize> = (0..self.members.len()).filter(|m| !self.members[*m].left).collect();
+        let is_member = |member: &Member| !member.left && !member.alone;
+        let present: Vec<usize> = (0..self.members.len()).filter(|m| is_member(&self.members[*m])).collect();
         if !self.balanced || present.is_empty() {
             return;
         }
@@ -378,6 +436,25 @@ impl ConsumerControl for FakeControl {
             partitions.iter().map(range).collect()
         })
     }
+
+    fn offsets_for_times(
+        &self,
+        partitions: &[i32],
+        timestamp_ms: i64,
+        _: Duration,
+    ) -> Result<Vec<(i32, Option<i64>)>, EngineError> {
+        self.answer(|state| {
+            if let Some(error) = state.time_errors.pop_front() {
+                return Err(error);
+            }
+            let first = |&partition: &i32| {
+                let log = &state.logs[usize::try_from(partition).unwrap()];
+                let found = log.records.iter().find(|record| record.time_ms() >= timestamp_ms);
+                (partition, found.map(|record| record.offset))
+            };
+            Ok(partitions.iter().map(first).collect())
+        })
+    }
 }
 
 struct FakeClient {
@@ -392,7 +469,7 @@ impl FakeClient {
         change(&mut self.control.cluster.state().members[self.control.member])
     }
 
-    fn assign(&self, partitions: &[i32]) {
+    fn give(&self, partitions: &[i32]) {
         self.control.resume(partitions);
         let starts: BTreeMap<i32, Start> =
             self.listener.assigned(&self.control, partitions).into_iter().collect();
@@ -440,6 +517,14 @@ impl ConsumerControl for FakeClient {
     fn log_ranges(&self, partitions: &[i32], limit: Duration) -> Result<Vec<(i32, LogRange)>, EngineError> {
         self.control.log_ranges(partitions, limit)
     }
+    fn offsets_for_times(
+        &self,
+        partitions: &[i32],
+        timestamp_ms: i64,
+        limit: Duration,
+    ) -> Result<Vec<(i32, Option<i64>)>, EngineError> {
+        self.control.offsets_for_times(partitions, timestamp_ms, limit)
+    }
 }
 
 impl ConsumerClient for FakeClient {
@@ -451,13 +536,11 @@ impl ConsumerClient for FakeClient {
         });
         match event {
             Some(Event::Assign(partitions)) => {
-                self.assign(&partitions);
+                self.give(&partitions);
                 let mut state = self.control.cluster.state();
                 let leftovers = std::mem::take(&mut state.leftovers);
-                let leftovers: Vec<_> = leftovers
-                    .into_iter()
-                    .map(|offset| Stored { offset, payload: offset.to_string() })
-                    .collect();
+                let leftovers: Vec<_> =
+                    leftovers.into_iter().map(|offset| Stored::new(offset, offset.to_string())).collect();
                 into.extend(records(0, &leftovers));
                 if state.deliver_at_assignment {
                     state.fetch(self.control.member, max, into);
@@ -486,6 +569,15 @@ impl ConsumerClient for FakeClient {
             state.fetch(self.control.member, max, into);
         }
         Ok(())
+    }
+
+    fn assign(&mut self, partitions: &[i32]) -> Result<(), EngineError> {
+        self.give(partitions);
+        Ok(())
+    }
+
+    fn partitions(&self, _: Duration) -> Result<i32, EngineError> {
+        self.control.answer(|state| Ok(i32::try_from(state.logs.len()).unwrap()))
     }
 
     fn begin_commit(&mut self, positions: &[Position]) -> Result<(), EngineError> {

@@ -176,9 +176,8 @@ async fn impossible_options_are_refused() {
     let (rig, _) = Rig::new(1);
     let none = now(rig.subscriber().workers(0).handle_blocking(|_| ()));
     assert!(matches!(none, Err(SubscribeError::Option { .. })));
-    rig.change(|route| route.broadcast = true);
-    let broadcast = now(rig.subscriber().handle_blocking(|_| ()));
-    assert!(matches!(broadcast, Err(SubscribeError::Broadcast { .. })));
+    let elsewhere = now(rig.subscriber().partitions([0]).handle_blocking(|_| ()));
+    assert!(matches!(elsewhere, Err(SubscribeError::Option { .. })));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod faults;
 mod groups;
+mod modes;
 mod moves;
 mod rig;
 mod throughput;

@@ -163,9 +163,9 @@ fn group(name: &str, meta: &GroupMeta, estate: &Estate) -> Vec<Finding> {
     }
     if meta.broadcast {
         findings.push(
-            Finding::warning(&subject, "is a broadcast group")
-                .means("this SDK does not support broadcast yet: it refuses to subscribe")
-                .todo("leave it to its Java members, or give each reader a group of its own"),
+            Finding::note(&subject, "is a broadcast group")
+                .means("each member handles every message; on Kafka, Java services of ZMS share them all the same")
+                .todo("nothing, if that is wanted"),
         );
     }
     if meta.suspend {

@@ -30,7 +30,7 @@ pub struct GroupMeta {
     pub gate: Option<Gate>,
     /// Every member gets every message.
     pub broadcast: bool,
-    /// Where it begins without a committed position.
+    /// Where it begins without a committed position. Java services of ZMS know `earliest` and `latest` only.
     pub consume_from: ConsumeFrom,
     /// Nothing is handled.
     pub suspend: bool,
@@ -75,7 +75,7 @@ impl GroupMeta {
         let topic =
             document.parsed(&TOPIC, "the name of one topic, not a list", |text| TopicName::new(text).ok())?;
         let cluster = cluster_name(&document, &CLUSTER)?;
-        let consume_from = document.parsed(&CONSUME_FROM, "earliest or latest", consume_from)?;
+        let consume_from = document.parsed(&CONSUME_FROM, ConsumeFrom::ACCEPTED, |text| text.parse().ok())?;
         Ok(Self {
             cluster: cluster.ok_or_else(|| document.missing(&CLUSTER, "the name of the group's cluster"))?,
             topic: topic.ok_or_else(|| document.missing(&TOPIC, "the name of the group's topic"))?,
@@ -96,9 +96,10 @@ impl GroupMeta {
         Gate::write(self.gate.as_ref(), &mut document);
         document.set_flag(&BROADCAST, self.broadcast);
         document.set_flag(&SUSPEND, self.suspend);
-        let found = document.parsed(&CONSUME_FROM, "", consume_from).ok().flatten();
+        let found: Option<ConsumeFrom> =
+            document.parsed(&CONSUME_FROM, "", |text| text.parse().ok()).ok().flatten();
         if found.unwrap_or_default() != self.consume_from {
-            document.set_text(&CONSUME_FROM, Some(consume_from_text(self.consume_from)));
+            document.set_text(&CONSUME_FROM, Some(&self.consume_from.to_string()));
         }
         document.set_table(&CONSUMER, &self.consumer);
         document.encode()
@@ -107,20 +108,5 @@ impl GroupMeta {
     /// The node's format.
     pub fn format(&self) -> Format {
         self.document.format()
-    }
-}
-
-fn consume_from(text: &str) -> Option<ConsumeFrom> {
-    match text.to_ascii_lowercase().as_str() {
-        "earliest" => Some(ConsumeFrom::Earliest),
-        "latest" => Some(ConsumeFrom::Latest),
-        _ => None,
-    }
-}
-
-fn consume_from_text(from: ConsumeFrom) -> &'static str {
-    match from {
-        ConsumeFrom::Earliest => "earliest",
-        ConsumeFrom::Latest => "latest",
     }
 }

@@ -70,6 +70,20 @@ fn json_nodes_are_read() {
 }
 
 #[test]
+fn a_time_to_begin_at_is_read_in_both_formats_and_left_as_it_was_written() {
+    let properties = "clusterName=a\nbindingTopic=orders\nconsumeFrom=1970-01-01T00:00:01Z";
+    let json = r#"{"schema":1,"topic":"orders","cluster":"a","consumeFrom":"1970-01-01T00:00:01Z"}"#;
+    for data in [properties, json] {
+        let mut meta = group(data).unwrap();
+        assert_eq!(meta.consume_from, ConsumeFrom::Timestamp(1000));
+        meta.suspend = true;
+        assert!(text(&meta.encode()).contains("1970-01-01T00:00:01Z"));
+        meta.consume_from = ConsumeFrom::Timestamp(2000);
+        assert_eq!(group(text(&meta.encode())).unwrap().consume_from, ConsumeFrom::Timestamp(2000));
+    }
+}
+
+#[test]
 fn empty_data_is_not_there_yet() {
     for data in [&b""[..], b" \r\n"] {
         assert_eq!(ClusterMeta::parse(CLUSTER, data), Ok(None));
@@ -195,6 +209,14 @@ fn new_nodes_are_written_as_zms_writes_them() {
     assert_eq!(text(&cluster.encode()), "brokerType=kafka\nbootAddr=h1:9092,h2:9092");
 }
 
+fn consume_from() -> impl Strategy<Value = ConsumeFrom> {
+    prop_oneof![
+        Just(ConsumeFrom::Earliest),
+        Just(ConsumeFrom::Latest),
+        (0..i64::MAX).prop_map(ConsumeFrom::Timestamp)
+    ]
+}
+
 fn word() -> impl Strategy<Value = String> {
     "[a-zA-Z0-9.\\-=:#!中\\\\]{1,8}"
 }
@@ -242,11 +264,11 @@ fn node_like() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn a_written_group_reads_back(format in format(), gate in gate(), flags in any::<(bool, bool, bool)>(), consumer in table()) {
+    fn a_written_group_reads_back(format in format(), gate in gate(), flags in any::<(bool, bool)>(), from in consume_from(), consumer in table()) {
         let mut meta = GroupMeta::new(GROUP, format, TopicName::new("t").unwrap(), name("a"));
         meta.gate = gate;
-        (meta.broadcast, meta.suspend) = (flags.0, flags.1);
-        meta.consume_from = if flags.2 { ConsumeFrom::Latest } else { ConsumeFrom::Earliest };
+        (meta.broadcast, meta.suspend) = flags;
+        meta.consume_from = from;
         meta.consumer = consumer;
         let read = GroupMeta::parse(GROUP, &meta.encode()).unwrap().unwrap();
         prop_assert_eq!((&read.topic, &read.cluster, &read.gate), (&meta.topic, &meta.cluster, &meta.gate));

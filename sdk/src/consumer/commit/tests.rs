@@ -11,7 +11,9 @@ use zms_core::{
 
 use super::*;
 use crate::{
-    consumer::{delivery::Origin, holdings::Books, start::Rule, stats::Gauge},
+    consumer::{
+        control::Pauses, delivery::Origin, holdings::Books, ledger::Ledgers, start::Rule, stats::Gauge,
+    },
     engine::port::{AssignmentListener, LogRange, Records, Start},
 };
 
@@ -75,6 +77,14 @@ impl ConsumerControl for Client {
     fn log_ranges(&self, partitions: &[i32], _: Duration) -> Result<Vec<(i32, LogRange)>, EngineError> {
         Ok(partitions.iter().map(|partition| (*partition, LogRange { low: 0, high: 100 })).collect())
     }
+    fn offsets_for_times(
+        &self,
+        _: &[i32],
+        _: i64,
+        _: Duration,
+    ) -> Result<Vec<(i32, Option<i64>)>, EngineError> {
+        unreachable!("no time is a start")
+    }
 }
 
 impl ConsumerClient for Client {
@@ -91,6 +101,12 @@ impl ConsumerClient for Client {
     fn poll_commit(&mut self) -> Option<Result<(), EngineError>> {
         self.broker(|broker| if broker.mute { None } else { broker.answer.take() })
     }
+    fn assign(&mut self, _: &[i32]) -> Result<(), EngineError> {
+        unreachable!("the group assigns")
+    }
+    fn partitions(&self, _: Duration) -> Result<i32, EngineError> {
+        unreachable!("the group assigns")
+    }
     fn close(self: Box<Self>) {}
 }
 
@@ -101,6 +117,9 @@ fn member(client: &Client) -> Holdings {
         gauge: Arc::<Gauge>::default(),
         epochs: 0.into(),
         drain_limit: Duration::ZERO,
+        pauses: Pauses::default(),
+        ledgers: Ledgers::default(),
+        tags: None,
         began: Instant::now(),
     };
     let origin = Origin {

@@ -9,7 +9,7 @@ use zms_core::{
 
 use crate::{
     engine::port::{
-        AssignmentListener, ConsumerControl, ConsumerSpec, Engine, OpenError, ProducerSpec, Start,
+        AssignmentListener, ConsumerControl, ConsumerSpec, Engine, Membership, OpenError, ProducerSpec, Start,
     },
     kafka::KafkaEngine,
     testing::MockCluster,
@@ -41,7 +41,9 @@ fn producer(cluster: Arc<ClusterSpec>) -> Result<(), OpenError> {
 
 fn consumer(cluster: Arc<ClusterSpec>) -> Result<(), OpenError> {
     let (group, topic) = (GroupName::new("g").unwrap(), TopicName::new("t").unwrap());
-    let spec = ConsumerSpec { cluster, client_id: "t".to_owned(), group, topic, properties: Vec::new() };
+    let client_id = "t".to_owned();
+    let membership = Membership::Group;
+    let spec = ConsumerSpec { cluster, client_id, group, topic, membership, properties: Vec::new() };
     KafkaEngine::new().open_consumer(&spec, Arc::new(Nobody)).map(|_| ())
 }
 

@@ -5,6 +5,7 @@ mod delivery;
 mod groups;
 mod identity;
 mod outage;
+mod parking;
 mod questions;
 mod round_trip;
 
@@ -24,7 +25,7 @@ use super::KafkaEngine;
 use crate::{
     engine::port::{
         AssignmentListener, ClusterAdmin, Completion, ConsumerClient, ConsumerControl, ConsumerSpec, Engine,
-        EngineError, Outcome, OwnRecord, ProducerClient, ProducerSpec, Records, Start, Ticket,
+        EngineError, Membership, Outcome, OwnRecord, ProducerClient, ProducerSpec, Records, Start, Ticket,
     },
     message::Message,
     testing::{FAST_GROUP_PROPERTIES, MockCluster},
@@ -241,6 +242,7 @@ impl Member {
             client_id: "test".to_owned(),
             group: group(),
             topic: topic(to),
+            membership: Membership::Group,
             properties: all,
         };
         let heard: Arc<dyn AssignmentListener> = Arc::clone(&listener) as _;

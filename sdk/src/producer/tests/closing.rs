@@ -39,7 +39,7 @@ async fn closing_ends_senders_that_wait_for_room_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn closing_also_ends_senders_that_wait_behind_other_topics() {
-    let bench = Bench::with(ProducerOptions::new().buffer(4_000_000));
+    let bench = Bench::with(ProducerOptions::new().buffer(4_000_000).cluster_ceiling(100));
     for topic in ["first", "second"] {
         let producer = bench.producer(topic, "a").await;
         bench.adopt(held(topic, "a")).await;

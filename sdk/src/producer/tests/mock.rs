@@ -7,7 +7,9 @@ use zms_core::name::GroupName;
 
 use super::*;
 use crate::{
-    engine::port::{AssignmentListener, ConsumerControl, ConsumerSpec, Engine, OwnRecord, Records, Start},
+    engine::port::{
+        AssignmentListener, ConsumerControl, ConsumerSpec, Engine, Membership, OwnRecord, Records, Start,
+    },
     kafka::KafkaEngine,
     testing::{FAST_GROUP_PROPERTIES, MockCluster},
 };
@@ -69,6 +71,7 @@ fn read_all(cluster: Arc<ClusterSpec>, topic: TopicName) -> Vec<OwnRecord> {
         client_id: "reader".to_owned(),
         group: GroupName::new("reader").unwrap(),
         topic,
+        membership: Membership::Group,
         properties: FAST_GROUP_PROPERTIES.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
     };
     let mut consumer = engine.open_consumer(&spec, Arc::new(FromTheStart)).unwrap();

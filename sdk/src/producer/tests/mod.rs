@@ -5,6 +5,7 @@ mod closing;
 mod fake;
 #[cfg(feature = "testing")]
 mod mock;
+mod pool;
 mod sending;
 mod switching;
 
@@ -56,7 +57,7 @@ impl Bench {
     }
 
     fn producers_total(&self) -> usize {
-        self.producers.buffer_total()
+        self.producers.stats().pool.total
     }
 
     /// Reports everything, again and again, until the bench is gone.

@@ -32,7 +32,7 @@ async fn every_ending_returns_the_room_once() {
     let timed_out = Outcome::NotSent(failure(FailureKind::Unreachable, "timed out"));
     let lost = Outcome::Unknown(failure(FailureKind::Unreachable, "timed out in flight"));
     let results = Arc::new(AtomicUsize::new(0));
-    for _ in 0..300 {
+    for _ in 0..1_000 {
         for outcome in [&delivered, &timed_out, &lost] {
             let sent = start(&bench, &producer, "x").await;
             a.report_first(outcome);
@@ -56,8 +56,8 @@ async fn every_ending_returns_the_room_once() {
             assert!(producer.send(message("x")).await.is_err());
         }
     }
-    assert_eq!(results.load(Ordering::SeqCst), 900, "each callback ran once");
-    assert_eq!(bench.producers.stats().callback_panics, 900);
+    assert_eq!(results.load(Ordering::SeqCst), 3_000, "each callback ran once");
+    assert_eq!(bench.producers.stats().callback_panics, 3_000);
     assert_eq!(producer.in_flight(), 0);
     bench.assert_everything_returned();
 }
@@ -127,7 +127,7 @@ async fn a_full_buffer_makes_senders_wait_and_then_fail_with_the_numbers() {
     let text = "x".repeat(900_000);
     let sent = [start(&bench, &producer, &text).await, start(&bench, &producer, &text).await];
     let error = producer.send(message(&text)).await.unwrap_err();
-    assert!(matches!(error, SendError::BufferFull { total: 4_000_000, share: 2_000_000, waited, .. }
+    assert!(matches!(error, SendError::BufferFull { total: 4_000_000, topic_cap: 2_000_000, waited, .. }
         if waited >= Duration::from_secs(10)));
     assert!(error.is_retryable());
     producer.send_oneway(message(&text));
