@@ -48,7 +48,6 @@ const RUNNING: u64 = 64;
 
 /// Between commits: at 100,000 messages a second, one second.
 const COMMIT_EVERY: u64 = 100_000;
-const COMMIT_STEP: usize = 100_000;
 
 fn in_order(job: &Job) -> Result<Sample, Failure> {
     measured(job, |_| 0)
@@ -64,14 +63,15 @@ fn measured(job: &Job, pick: impl Fn(u64) -> usize) -> Result<Sample, Failure> {
     let mut book = Book::new();
     // What the steady state needs is allocated meanwhile.
     book.run(COMMIT_EVERY, &pick)?;
-    let mut allocations = 0;
+    let (mut left, mut allocations) = (job.messages, 0);
     let watch = Stopwatch::start();
-    for begun in (0..job.messages).step_by(COMMIT_STEP) {
-        let messages = COMMIT_EVERY.min(job.messages - begun);
+    while left > 0 {
+        let messages = left.min(COMMIT_EVERY);
         let (result, allocated) = allocations::during(|| book.run(messages, &pick));
         result?;
         allocations += allocated;
         book.commit();
+        left -= messages;
     }
     Ok(watch.stop(job.messages).with_allocations(allocations))
 }
