@@ -32,6 +32,7 @@ pub(super) const WORK: Work = Work {
     mock_limit: 240_000,
     settings: &[("producer", settings::PROMPT_PRODUCER)],
     profile: "latency",
+    note: None,
     ours: stuck,
     standards: &[Standard { name: "peak_memory_mib", of: Sample::peak_mib, goal: Goal::AtMost(256.0) }],
     incumbents: &[Incumbent {
