@@ -8,6 +8,7 @@ pub mod backoff;
 mod consume_from;
 pub mod flow;
 pub mod gate;
+pub mod gradient;
 pub mod hold;
 pub mod meta;
 pub mod migration;

@@ -1,9 +1,10 @@
 //! What becomes of messages that are given up: a letter to a topic that people look at.
 
+use bytes::Bytes;
 use zms_core::name::TopicName;
 
 use super::Delivery;
-use crate::message::Message;
+use crate::message::{Header, Message};
 
 /// Sends dead letters. Subscriptions of a [`Zms`](crate::Zms) handle send them through the handle itself;
 /// [`Subscriber::dead_letters`](super::Subscriber::dead_letters) puts another sender in its place, in tests for instance.
@@ -53,33 +54,42 @@ impl Letter {
     /// The partition is left to the key. The timestamp is that of the sending: with the original one a topic with limited
     /// retention would drop the letter about an old message at once.
     pub(super) fn new(topic: TopicName, delivery: &Delivery, error: &str) -> Self {
-        let mut message = Message::default();
-        message.key = delivery.key_bytes();
-        message.payload = delivery.payload_bytes();
-        let mut times = 0_u64;
-        for header in delivery.headers() {
-            match header.name.strip_prefix(PREFIX) {
-                Some("times") => times = header.value.map_or(0, number),
-                Some(_) => {}
-                None => message.headers.push(header.into()),
-            }
-        }
-        let origin: [(&str, String); 9] = [
-            ("cluster", delivery.cluster().to_string()),
-            ("topic", delivery.topic().to_string()),
-            ("partition", delivery.partition().to_string()),
-            ("offset", delivery.offset().to_string()),
-            ("timestamp", delivery.timestamp_ms().map(|ms| ms.to_string()).unwrap_or_default()),
-            ("group", delivery.group().to_string()),
-            ("attempts", delivery.attempt().to_string()),
-            ("error", bounded(error).to_owned()),
-            ("times", times.saturating_add(1).to_string()),
-        ];
-        for (name, value) in origin.into_iter().filter(|(_, value)| !value.is_empty()) {
-            message = message.header(format!("{PREFIX}{name}"), value);
-        }
-        Self { topic, message }
+        let (mut headers, times) = foreign_headers(delivery);
+        headers.extend(own_headers(delivery, error, times.saturating_add(1)));
+        let (payload, key) = (delivery.payload_bytes(), delivery.key_bytes());
+        Self { topic, message: Message { payload, key, headers, ..Message::default() } }
     }
+}
+
+/// The headers that are not a letter's, and how often the message was buried before.
+fn foreign_headers(delivery: &Delivery) -> (Vec<Header>, u64) {
+    let (mut kept, mut times) = (Vec::new(), 0);
+    for header in delivery.headers() {
+        match header.name.strip_prefix(PREFIX) {
+            Some("times") => times = header.value.map_or(0, number),
+            Some(_) => {}
+            None => kept.push(header.into()),
+        }
+    }
+    (kept, times)
+}
+
+fn own_headers(delivery: &Delivery, error: &str, times: u64) -> impl Iterator<Item = Header> {
+    let timestamp = delivery.timestamp_ms().map(|ms| ms.to_string());
+    let told = [
+        ("cluster", Some(delivery.cluster().to_string())),
+        ("topic", Some(delivery.topic().to_string())),
+        ("partition", Some(delivery.partition().to_string())),
+        ("offset", Some(delivery.offset().to_string())),
+        ("timestamp", timestamp),
+        ("group", Some(delivery.group().to_string())),
+        ("attempts", Some(delivery.attempt().to_string())),
+        ("error", Some(bounded(error).to_owned())),
+        ("times", Some(times.to_string())),
+    ];
+    told.into_iter().filter_map(|(name, value)| {
+        Some(Header { name: format!("{PREFIX}{name}"), value: Some(Bytes::from(value?)) })
+    })
 }
 
 fn number(text: &[u8]) -> u64 {
@@ -95,7 +105,6 @@ fn bounded(text: &str) -> &str {
 mod tests {
     use std::sync::Arc;
 
-    use bytes::Bytes;
     use zms_core::{
         flow::Load,
         name::{ClusterName, GroupName},
@@ -107,7 +116,7 @@ mod tests {
         engine::port::RecordsBuilder,
     };
 
-    fn delivery(message: Message) -> Delivery {
+    fn delivery(message: &Message) -> Delivery {
         let origin = Origin {
             group: GroupName::new("billing").unwrap(),
             cluster: ClusterName::new("a").unwrap(),
@@ -121,7 +130,7 @@ mod tests {
         Parcel::new(Arc::new(origin), records.build()).delivery(0, 5)
     }
 
-    fn letter(message: Message, error: &str) -> Message {
+    fn letter(message: &Message, error: &str) -> Message {
         Letter::new(TopicName::new("dlq.billing").unwrap(), &delivery(message), error).message
     }
 
@@ -136,7 +145,7 @@ mod tests {
     #[test]
     fn the_original_is_kept_and_told_where_it_was() {
         let original = Message::new("paid").key("o-1").header("b", "1").null_header("a").header("b", "2");
-        let buried = letter(original.clone().timestamp_ms(77), "no such customer");
+        let buried = letter(&original.clone().timestamp_ms(77), "no such customer");
         assert_eq!((&buried.key, &buried.payload), (&original.key, &original.payload));
         assert_eq!(buried.headers[..3], original.headers[..]);
         assert_eq!((buried.partition, buried.timestamp_ms), (None, None));
@@ -148,9 +157,9 @@ mod tests {
 
     #[test]
     fn absent_stays_absent_and_empty_stays_empty() {
-        let absent = letter(Message::default(), "no");
+        let absent = letter(&Message::default(), "no");
         assert_eq!((&absent.key, &absent.payload, own(&absent, "timestamp")), (&None, &None, None));
-        let empty = letter(Message::new("").key(""), "no");
+        let empty = letter(&Message::new("").key(""), "no");
         assert_eq!((empty.key, empty.payload), (Some(Bytes::new()), Some(Bytes::new())));
     }
 
@@ -158,18 +167,18 @@ mod tests {
     fn a_message_replayed_and_buried_again_does_not_grow() {
         let mut message = Message::new("paid").header("mine", "kept");
         for times in 1..=9 {
-            message = letter(message, &format!("error {times}"));
+            message = letter(&message, &format!("error {times}"));
             assert_eq!(own(&message, "times"), Some(times.to_string()));
             assert_eq!(own(&message, "error"), Some(format!("error {times}")));
         }
         assert_eq!(message.headers[0].name, "mine");
-        let forged = letter(Message::new("paid").header("__zms.dlq.times", [0xff, 0x00].as_slice()), "no");
+        let forged = letter(&Message::new("paid").header("__zms.dlq.times", [0xff, 0x00].as_slice()), "no");
         assert_eq!(own(&forged, "times").as_deref(), Some("1"));
     }
 
     #[test]
     fn long_errors_are_cut_between_characters() {
-        let cut = own(&letter(Message::new("paid"), &"€".repeat(5000)), "error").unwrap();
+        let cut = own(&letter(&Message::new("paid"), &"€".repeat(5000)), "error").unwrap();
         assert_eq!(cut, "€".repeat(ERROR_LIMIT / 3));
     }
 }

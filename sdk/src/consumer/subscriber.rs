@@ -3,6 +3,7 @@
 use std::{
     future::Future,
     num::NonZeroUsize,
+    ops::RangeInclusive,
     sync::{Arc, atomic::AtomicU64},
     thread,
     time::{Duration, Instant},
@@ -22,7 +23,7 @@ use super::{
     enrolment::{Ending, Enrolment, Pending},
     holdings::Books,
     options::Options,
-    pool::{Batches, Crew, Each, Plan, Portion, Runner, Tasks, Threads},
+    pool::{Batches, Crew, Each, Governor, Plan, Portion, Runner, Tasks, Threads},
     stats::{Gauge, Stats},
 };
 use crate::engine::port::Engine;
@@ -62,6 +63,27 @@ impl Subscriber {
         self
     }
 
+    /// Finds the number of workers out, within these bounds, from how long handlers take: it grows while that costs no
+    /// latency and shrinks when it does, so that handlers do not queue up before what they all use. It begins at the lower
+    /// bound and changes at most some times a second; about one thirty-second of the time half as many work, to measure.
+    /// Takes the place of [`workers`](Self::workers) and of [`Subscription::resize`]. Default: not adaptive.
+    ///
+    /// With [`Ordering::Partition`] no more handlers run than there are partitions, whatever the number of workers.
+    #[must_use]
+    pub fn adaptive(mut self, workers: RangeInclusive<usize>) -> Self {
+        self.options.adaptive = Some(workers);
+        self
+    }
+
+    /// Begins no more messages than so many per second, over all workers of this subscription, retries included; after a
+    /// pause up to `burst` at once. Workers that wait for it hold nothing up, a shutdown or a revocation least of all.
+    /// Timers are about a millisecond precise: for a rate of `n` a burst below `n / 100` may not reach it. Default: no limit.
+    #[must_use]
+    pub fn rate_limit(mut self, messages_per_second: u32, burst: u32) -> Self {
+        self.options.rate = Some((messages_per_second, burst));
+        self
+    }
+
     /// Which messages are handled one at a time and in order. Default [`Ordering::Partition`].
     #[must_use]
     pub fn ordering(mut self, ordering: Ordering) -> Self {
@@ -86,8 +108,8 @@ impl Subscriber {
 
     /// Messages that may be in memory, queued or being handled, divided evenly among the partitions held. A partition
     /// that has used its share is not taken from until half of it is free again. What the client library fetches
-    /// ahead for each partition is apart (`queued.max.messages.kbytes`, 4 MiB here, `queued.min.messages`, 40,000, and one
-    /// fetch over either). Default 50,000.
+    /// ahead for each partition is apart (`queued.max.messages.kbytes`, 4 MiB here, `queued.min.messages`, 10,000, and one
+    /// fetch over either); a partition that is not taken from for two seconds gives it up. Default 50,000.
     #[must_use]
     pub fn max_buffered_messages(mut self, messages: usize) -> Self {
         self.options.buffer.messages = messages;
@@ -277,7 +299,12 @@ fn begin(
     if let Err(reason) = burials.check(&options.retry, &first.topic) {
         return Err(SubscribeError::Option { group, reason: format!("dead letters: {reason}") });
     }
-    let conduct = Arc::new(Conduct::new(options.retry.clone(), burials, Arc::clone(&stats)));
+    let refused = |reason| SubscribeError::Option { group: group.clone(), reason };
+    let rate = options.rate().map_err(refused)?;
+    let governor = Governor::new(rate, options.adaptive().map_err(refused)?.as_ref());
+    let crew = Crew::new(workers, governor.is_adaptive());
+    let conduct = Conduct::new(options.retry.clone(), burials, governor, Arc::clone(&stats));
+    let conduct = Arc::new(conduct);
     let plan = Plan { ordering: options.ordering, portion, runner, conduct };
     let books = Books {
         stats,
@@ -289,7 +316,7 @@ fn begin(
         tags: options.mode.tags.clone(),
         began: Instant::now(),
     };
-    let context = Arc::new(Context::new(Arc::new(books), Crew::new(workers), &first, registry));
+    let context = Arc::new(Context::new(Arc::new(books), crew, &first, registry));
     membership.began(Ending(Arc::clone(&context)));
     let drop_limit = options.drain_limit * 2;
     let driver = Driver::new(Arc::clone(&context), engine, (options, plan), route);

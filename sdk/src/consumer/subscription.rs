@@ -81,6 +81,9 @@ impl Subscription {
         let Some(workers) = NonZeroUsize::new(workers) else {
             return Err(ResizeError::None { group: group() });
         };
+        if self.context.crew.is_adaptive() {
+            return Err(ResizeError::Adaptive { group: group() });
+        }
         if matches!(*self.context.phase.borrow(), Phase::Closed(_)) {
             return Err(ResizeError::Closed { group: group() });
         }

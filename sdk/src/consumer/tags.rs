@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{engine::port::Record, message::TAG_HEADER};
+use crate::{headers::Headers, message::TAG_HEADER};
 
 /// The tags wanted; never none.
 #[derive(Debug, Clone)]
@@ -16,9 +16,9 @@ impl Tags {
         (!tags.is_empty()).then_some(Self(tags))
     }
 
-    /// Whether this message is wanted. A message without a tag is not.
-    pub(super) fn admit(&self, record: Record<'_>) -> bool {
-        let tag = record.headers.last(TAG_HEADER).and_then(|header| header.value);
+    /// Whether a message with these headers is wanted. A message without a tag is not.
+    pub(super) fn admit(&self, headers: Headers<'_>) -> bool {
+        let tag = headers.last(TAG_HEADER).and_then(|header| header.value);
         tag.is_some_and(|tag| self.0.contains(tag))
     }
 }
@@ -42,10 +42,10 @@ mod tests {
     #[test]
     fn the_last_tag_of_a_message_decides() {
         let tags = Tags::new(["paid", "sent"]).unwrap();
-        assert!(tags.admit(tagged(&[Some("paid")]).get(0)));
-        assert!(tags.admit(tagged(&[Some("lost"), Some("sent")]).get(0)));
+        assert!(tags.admit(tagged(&[Some("paid")]).get(0).headers));
+        assert!(tags.admit(tagged(&[Some("lost"), Some("sent")]).get(0).headers));
         for unwanted in [&[][..], &[None], &[Some("")], &[Some("paid"), Some("lost")], &[Some("PAID")]] {
-            assert!(!tags.admit(tagged(unwanted).get(0)), "{unwanted:?}");
+            assert!(!tags.admit(tagged(unwanted).get(0).headers), "{unwanted:?}");
         }
     }
 

@@ -427,7 +427,8 @@ pub trait ConsumerClient: ConsumerControl + Send {
     fn poll_commit(&mut self) -> Option<Result<(), EngineError>>;
 
     /// Of a consumer opened as [`Membership::Alone`]: takes these partitions, beside those that it has.
-    /// [`AssignmentListener::assigned`] is called for them before this returns. Nobody takes them away again.
+    /// [`AssignmentListener::assigned`] is called for them before this returns; those that it does not answer for start at
+    /// the end. Nobody takes them away again.
     ///
     /// # Errors
     /// [`EngineError`] when the client refuses.

@@ -115,6 +115,11 @@ impl Records {
         self.entries[index].offset
     }
 
+    /// Bytes of one of them that count against limits: key, payload, names and values of headers.
+    pub fn size(&self, index: usize) -> usize {
+        self.entries[index].size(self.headers.as_deref())
+    }
+
     /// The key of one of them.
     pub fn key(&self, index: usize) -> Option<&[u8]> {
         self.entries[index].key().map(|range| &self.bytes[range])
@@ -140,10 +145,11 @@ impl Records {
         self.entries.iter().map(|entry| self.record(entry))
     }
 
-    /// Leaves out those that `keep` answers with `false`. Their bytes stay in memory as long as the others.
-    pub fn retain(&mut self, mut keep: impl FnMut(Record<'_>) -> bool) {
-        let Self { partition, entries, bytes, headers } = self;
-        entries.retain(|entry| keep(entry.record(*partition, bytes, headers.as_deref())));
+    /// Leaves out those whose offset, size and headers `keep` answers with `false`. Their bytes stay in memory as long
+    /// as the others.
+    pub fn retain(&mut self, mut keep: impl FnMut(i64, usize, Headers<'_>) -> bool) {
+        let table = self.headers.as_deref();
+        self.entries.retain(|entry| keep(entry.offset, entry.size(table), entry.headers(table)));
     }
 
     /// Takes away those from `index` on. Both parts keep all bytes in memory.
@@ -172,6 +178,11 @@ impl Records {
 }
 
 impl Entry {
+    fn size(&self, headers: Option<&HeaderTable>) -> usize {
+        let headers = headers.map_or(0, |headers| headers.part(self.headers.clone()).size());
+        self.key.len() + self.payload.len() + headers
+    }
+
     fn record<'a>(&self, partition: i32, bytes: &'a [u8], headers: Option<&'a HeaderTable>) -> Record<'a> {
         Record {
             partition,
@@ -179,8 +190,12 @@ impl Entry {
             timestamp_ms: self.timestamp_ms,
             key: self.key().map(|range| &bytes[range]),
             payload: self.payload().map(|range| &bytes[range]),
-            headers: headers.map(|headers| headers.part(self.headers.clone())).unwrap_or_default(),
+            headers: self.headers(headers),
         }
+    }
+
+    fn headers<'a>(&self, table: Option<&'a HeaderTable>) -> Headers<'a> {
+        table.map(|table| table.part(self.headers.clone())).unwrap_or_default()
     }
 }
 
@@ -312,7 +327,7 @@ mod tests {
         assert_eq!(names(0), [("h", Some(&b"1"[..])), ("h", None)]);
         assert_eq!(names(1), []);
         assert_eq!(names(2), [("h", Some(&b""[..]))]);
-        assert_eq!(records.iter().map(|record| record.size()).collect::<Vec<_>>(), [1 + 7 + 1 + 1 + 1, 0, 1]);
+        assert_eq!((0..3).map(|index| records.size(index)).collect::<Vec<_>>(), [1 + 7 + 1 + 1 + 1, 0, 1]);
     }
 
     #[test]
@@ -338,7 +353,7 @@ mod tests {
     #[test]
     fn what_is_not_retained_leaves_the_others_as_they_are() {
         let mut records = three();
-        records.retain(|record| record.offset != 3);
+        records.retain(|offset, size, _| (offset, size) != (3, 0));
         assert_eq!(offsets(&records), [1, 4]);
         assert_eq!(records.key(0), Some(&b"k"[..]));
         assert_eq!(records.get(1).headers.last("h").unwrap().value, Some(&b""[..]));

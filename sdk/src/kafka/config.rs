@@ -16,9 +16,11 @@ use crate::engine::port::{ConsumerSpec, OpenError, ProducerSpec};
 const QUEUE_FULL_PAUSE: (&str, &str) = ("fetch.queue.backoff.ms", "10");
 
 /// What a partition's queue holds when its fetcher rests; one more fetch may be under way then. Each partition has a
-/// queue of its own, and the library's limits, 64 MiB and 100,000 messages, are meant for one queue of all.
+/// queue of its own, and the library's limits, 64 MiB and 100,000 messages, are meant for one queue of all. A message
+/// fetched ahead costs some 500 bytes beside its own, so that the number counts for small ones. The size is also the
+/// limit of a broker's answer to one fetch, unless that is set apart.
 const QUEUE_FULL: [(&str, &str); 2] =
-    [("queued.max.messages.kbytes", "4096"), ("queued.min.messages", "40000")];
+    [("queued.max.messages.kbytes", "4096"), ("queued.min.messages", "10000")];
 /// How long a broker may keep a fetch that finds nothing. There is one fetch at a time for each broker, so that one sent
 /// while the busy partitions' queues were full, for idle partitions alone, keeps the busy ones waiting for that long. With
 /// the library's 500 ms their queues ran dry meanwhile.

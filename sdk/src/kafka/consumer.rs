@@ -12,7 +12,7 @@ use std::{
 };
 
 use rdkafka::{
-    ClientContext, TopicPartitionList,
+    ClientContext, Offset, TopicPartitionList,
     config::RDKafkaLogLevel,
     consumer::{BaseConsumer, Consumer, ConsumerContext, RebalanceProtocol},
     error::{KafkaError, KafkaResult},
@@ -91,6 +91,12 @@ impl KafkaConsumer {
         cause.map_or(told, |(code, words)| fatal(code, &words))
     }
 
+    /// Messages fetched ahead of a partition.
+    #[cfg(test)]
+    pub(super) fn fetched_ahead(&self, partition: i32) -> usize {
+        self.native.context().intake.fetched_ahead(partition)
+    }
+
     fn control(&self) -> Control<'_> {
         Control::new(&self.native, &self.topic)
     }
@@ -137,6 +143,7 @@ impl ConsumerClient for KafkaConsumer {
             return Err(error);
         }
         let deadline = deadline(limit);
+        self.control().park();
         loop {
             // What comes with a rebalance may be from before it, so that it is left for the next call.
             if !self.serve(into)? {
@@ -160,7 +167,10 @@ impl ConsumerClient for KafkaConsumer {
     fn assign(&mut self, partitions: &[i32]) -> Result<(), EngineError> {
         let mut list = TopicPartitionList::with_capacity(partitions.len());
         for partition in partitions {
-            list.add_partition(&self.topic, *partition);
+            // With no offset at all the library would ask the group's coordinator for one, and after an answer such as
+            // "not coordinator" it never asks again: neither fetches the partition nor lets it be moved.
+            list.add_partition_offset(&self.topic, *partition, Offset::End)
+                .map_err(|error| translated(&error))?;
         }
         let membership = self.native.context();
         membership.begin(&self.native, &mut list, partitions);
@@ -219,7 +229,7 @@ impl Drop for Native {
 pub(super) struct Membership {
     topic: String,
     listener: Arc<dyn AssignmentListener>,
-    log: ClientLog,
+    pub(super) log: ClientLog,
     pub(super) intake: Intake,
     /// Since the last poll.
     rebalanced: AtomicBool,
@@ -266,10 +276,13 @@ impl Membership {
 
     /// Asks the listener where partitions start that are about to be assigned, and notes it in their list.
     fn begin(&self, consumer: &BaseConsumer<Self>, list: &mut TopicPartitionList, partitions: &[i32]) {
-        self.intake.add(consumer.client(), &self.topic, partitions);
         let control = Control::new(consumer, &self.topic);
+        control.release(partitions);
+        self.intake.add(consumer.client(), &self.topic, partitions);
         let starts = self.asked(|| self.listener.assigned(&control, partitions));
-        for (partition, start) in starts.unwrap_or_default() {
+        let starts = starts.unwrap_or_default();
+        self.intake.begin(&starts);
+        for (partition, start) in starts {
             if let Err(error) = list.set_partition_offset(&self.topic, partition, offset_of(start)) {
                 let text = format!("start {start:?} of {}/{partition} not taken: {error}", self.topic);
                 self.log.note("start", &text);
@@ -288,6 +301,7 @@ impl Membership {
         if !partitions.is_empty() {
             self.asked(|| self.listener.revoked(&control, partitions, lost));
         }
+        control.release(partitions);
         let unassigned = match consumer.rebalance_protocol() {
             RebalanceProtocol::Cooperative => consumer.incremental_unassign(taken),
             RebalanceProtocol::Eager | RebalanceProtocol::None => consumer.unassign(),

@@ -1,16 +1,17 @@
 //! Questions and orders to a consumer on its own thread.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::{
     Offset, TopicPartitionList,
     consumer::{BaseConsumer, Consumer},
-    error::RDKafkaErrorCode,
+    error::{KafkaResult, RDKafkaErrorCode},
 };
 
 use super::{
     consumer::Membership,
     error::{coded, timeout, translated},
+    intake::Unparked,
     log_range::known_log_ranges,
     native::{self, ListEntry},
 };
@@ -29,6 +30,45 @@ pub(super) struct Control<'a> {
 impl<'a> Control<'a> {
     pub(super) fn new(consumer: &'a BaseConsumer<Membership>, topic: &'a str) -> Self {
         Self { consumer, topic }
+    }
+
+    /// Has the library throw away what it fetched ahead of partitions that have been closed for long.
+    pub(super) fn park(&self) {
+        let intake = &self.consumer.context().intake;
+        let overdue = intake.park(Instant::now());
+        if !overdue.is_empty() {
+            self.answered("pause", self.consumer.pause(&self.list(&overdue)));
+            intake.discard(&overdue);
+        }
+    }
+
+    /// Forgets that partitions which are taken away are parked: the library would remember it until they come back.
+    pub(super) fn release(&self, partitions: &[i32]) {
+        self.unpark(&self.consumer.context().intake.open(partitions));
+    }
+
+    fn unpark(&self, parked: &[Unparked]) {
+        if parked.is_empty() {
+            return;
+        }
+        // Where the library itself would go on may lie behind an error, and the message in its place be missed.
+        for (partition, next) in parked {
+            if let Some(next) = next {
+                let moved = self.consumer.seek(self.topic, *partition, Offset::Offset(*next), Duration::ZERO);
+                self.answered("seek", moved);
+            }
+        }
+        let partitions: Vec<i32> = parked.iter().map(|(partition, _)| *partition).collect();
+        self.answered("resume", self.consumer.resume(&self.list(&partitions)));
+    }
+
+    fn answered(&self, order: &str, result: KafkaResult<()>) {
+        if let Err(error) = result {
+            self.consumer
+                .context()
+                .log
+                .note(order, &format!("the client refused to {order} partitions: {error}"));
+        }
     }
 
     fn list(&self, partitions: &[i32]) -> TopicPartitionList {
@@ -73,17 +113,19 @@ impl<'a> Control<'a> {
 
 impl ConsumerControl for Control<'_> {
     fn pause(&self, partitions: &[i32]) {
-        self.consumer.context().intake.set_open(partitions, false);
+        self.consumer.context().intake.close(partitions);
     }
 
     fn resume(&self, partitions: &[i32]) {
-        self.consumer.context().intake.set_open(partitions, true);
+        self.unpark(&self.consumer.context().intake.open(partitions));
     }
 
     fn seek(&self, partition: i32, start: Start, limit: Duration) -> Result<(), EngineError> {
         self.consumer
             .seek(self.topic, partition, offset_of(start), timeout(limit))
-            .map_err(|error| translated(&error))
+            .map_err(|error| translated(&error))?;
+        self.consumer.context().intake.moved(partition, start);
+        Ok(())
     }
 
     fn commit(&self, positions: &[Position]) -> Result<(), EngineError> {

@@ -2,14 +2,18 @@
 //!
 //! A partition that must not flow is just not taken from. Its fetcher stops by itself when its queue is full, and what
 //! was fetched ahead is kept; librdkafka's own pause throws it away, to be fetched once more.
+//!
+//! One that must not flow for long is paused after all: a message that waits keeps the broker's whole answer in memory,
+//! other partitions' messages in it included, and trickling ones keep one answer each.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use rdkafka::client::{Client, ClientContext};
@@ -19,7 +23,11 @@ use super::{
     native::{MessageRef, Messages, Wake, WatchedQueue},
     record::next_records,
 };
-use crate::engine::port::{EngineError, Records};
+use crate::engine::port::{EngineError, Records, Start};
+
+/// How long a partition keeps what was fetched ahead although it must not flow. Longer than fast handlers need to make
+/// room, and short against the time in which slow ones use up what is fetched again.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Rings when there is something for the poll thread to do.
 #[derive(Default)]
@@ -68,8 +76,22 @@ impl Wake for Knock {
 struct Partition {
     queue: WatchedQueue<Knock>,
     knock: Arc<Knock>,
-    open: bool,
+    flow: Flow,
+    /// Where reading goes on; `None` while only the library knows.
+    next: Cell<Option<i64>>,
 }
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    Open,
+    /// Not taken from since then.
+    Closed(Instant),
+    /// Paused in the library, which has thrown away what was fetched ahead.
+    Parked,
+}
+
+/// A partition that is to be resumed in the library, and where reading goes on.
+pub(super) type Unparked = (i32, Option<i64>);
 
 #[derive(Default)]
 pub(super) struct Intake {
@@ -92,7 +114,8 @@ impl Intake {
             let queue = WatchedQueue::of_partition(client, topic, partition, Arc::clone(&knock));
             // Without a queue of its own it is delivered through the consumer's.
             if let Some(queue) = queue {
-                self.partitions().insert(partition, Partition { queue, knock, open: true });
+                let opened = Partition { queue, knock, flow: Flow::Open, next: Cell::new(None) };
+                self.partitions().insert(partition, opened);
             }
         }
     }
@@ -103,7 +126,7 @@ impl Intake {
             let removed = self.partitions().remove(partition);
             if let Some(Partition { queue, .. }) = removed {
                 // What was fetched ahead is outdated by now and falls away when it is asked for.
-                while queue.take(Messages::MOST).len() == Messages::MOST {}
+                queue.discard();
             }
         }
     }
@@ -113,14 +136,68 @@ impl Intake {
         self.partitions().clear();
     }
 
-    /// Lets these partitions flow, or keeps what they have.
-    pub(super) fn set_open(&self, partitions: &[i32], open: bool) {
+    /// Where partitions that were just added start.
+    pub(super) fn begin(&self, starts: &[(i32, Start)]) {
+        for (partition, start) in starts {
+            self.moved(*partition, *start);
+        }
+    }
+
+    /// Reading goes on elsewhere.
+    pub(super) fn moved(&self, partition: i32, to: Start) {
+        if let Some(partition) = self.partitions().get_mut(&partition) {
+            partition.next.set(if let Start::At(offset) = to { Some(offset) } else { None });
+        }
+    }
+
+    /// Keeps these partitions' messages where they are.
+    pub(super) fn close(&self, partitions: &[i32]) {
         let mut held = self.partitions();
         for partition in partitions {
-            if let Some(partition) = held.get_mut(partition) {
-                partition.open = open;
+            if let Some(partition @ Partition { flow: Flow::Open, .. }) = held.get_mut(partition) {
+                partition.flow = Flow::Closed(Instant::now());
             }
         }
+    }
+
+    /// Lets these partitions flow. Those that were parked have to be resumed.
+    #[must_use]
+    pub(super) fn open(&self, partitions: &[i32]) -> Vec<Unparked> {
+        let mut held = self.partitions();
+        let mut parked = Vec::new();
+        for number in partitions {
+            if let Some(partition) = held.get_mut(number) {
+                parked.extend((partition.flow == Flow::Parked).then_some((*number, partition.next.get())));
+                partition.flow = Flow::Open;
+            }
+        }
+        parked
+    }
+
+    /// Parks the partitions that have kept messages for too long. They have to be paused.
+    #[must_use]
+    pub(super) fn park(&self, now: Instant) -> Vec<i32> {
+        let mut parked = Vec::new();
+        for (number, partition) in self.partitions().iter_mut() {
+            if partition.is_overdue(now) {
+                partition.flow = Flow::Parked;
+                parked.push(*number);
+            }
+        }
+        parked
+    }
+
+    /// Lets go of what was fetched ahead of partitions that have been paused: it is outdated, but the library keeps it
+    /// until it is asked for.
+    pub(super) fn discard(&self, partitions: &[i32]) {
+        let held = self.partitions();
+        partitions.iter().filter_map(|partition| held.get(partition)).for_each(|held| held.queue.discard());
+    }
+
+    /// Messages fetched ahead of a partition.
+    #[cfg(test)]
+    pub(super) fn fetched_ahead(&self, partition: i32) -> usize {
+        self.partitions()[&partition].queue.len()
     }
 
     /// Has every queue looked at next time, whether it knocked or not.
@@ -142,7 +219,7 @@ impl Intake {
         let after = last.saturating_add(1);
         let mut left = max;
         for (&partition, from) in held.range(after..).chain(held.range(..after)) {
-            while from.open && left > 0 && from.knock.waiting.swap(false, Ordering::AcqRel) {
+            while from.flow == Flow::Open && left > 0 && from.knock.waiting.swap(false, Ordering::AcqRel) {
                 *last = partition;
                 left -= from.take(left, into)?;
             }
@@ -152,6 +229,13 @@ impl Intake {
 }
 
 impl Partition {
+    /// Whether it is closed for long and holds something. Where reading goes on must be known: the library's own idea
+    /// of it also moves with errors.
+    fn is_overdue(&self, now: Instant) -> bool {
+        let Flow::Closed(since) = self.flow else { return false };
+        now.saturating_duration_since(since) >= PATIENCE && self.next.get().is_some() && self.queue.len() > 0
+    }
+
     /// How many were taken.
     fn take(&self, max: usize, into: &mut Vec<Records>) -> Result<usize, EngineError> {
         let wanted = max.min(Messages::MOST);
@@ -162,7 +246,13 @@ impl Partition {
         }
         let mut good = messages.iter().filter(|message| !message.is_error());
         into.extend(std::iter::from_fn(|| next_records(&mut good)));
-        messages.iter().find_map(MessageRef::error).map_or(Ok(messages.len()), |code| Err(coded(code)))
+        if let Some(last) = messages.iter().filter(|message| !message.is_error()).last() {
+            self.next.set(Some(last.offset() + 1));
+        }
+        match messages.iter().find(|message| message.is_error()).and_then(MessageRef::error) {
+            Some(code) => Err(coded(code)),
+            None => Ok(messages.len()),
+        }
     }
 }
 

@@ -42,7 +42,7 @@ pub enum SendError {
         /// Bytes asked for.
         size: usize,
         /// What there was to wait for.
-        cause: FullCause,
+        cause: Box<FullCause>,
         /// Bytes of the whole buffer.
         total: usize,
         /// Bytes that one topic may have of it.

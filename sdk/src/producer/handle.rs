@@ -8,7 +8,7 @@ use std::{
 use tokio::{sync::oneshot, time::Instant};
 use zms_core::{
     name::{ClusterName, TopicName},
-    pool::{Bound, Usage},
+    pool::{Bound, Level},
 };
 
 use super::{
@@ -165,8 +165,8 @@ impl Producer {
                 SendError::TooLarge { topic, cluster, size, limit, limited_by, message }
             }
             NoRoom::InTime(cause) => {
-                let Usage { total, free, topic_cap, .. } = self.topic.core.pool.usage().0;
-                let waited = started.elapsed();
+                let Level { total, free, topic_cap } = self.topic.core.pool.level();
+                let (cause, waited) = (Box::new(cause), started.elapsed());
                 SendError::BufferFull { topic, cluster, size, cause, total, topic_cap, free, waited, message }
             }
         }

@@ -32,6 +32,17 @@ pub(super) struct Topic<W> {
     pub(super) ready: Option<u64>,
 }
 
+/// How full a pool is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Level {
+    /// Bytes shared.
+    pub total: usize,
+    /// Bytes that nobody has.
+    pub free: usize,
+    /// The most that one topic may have.
+    pub topic_cap: usize,
+}
+
 /// A pool at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Usage {

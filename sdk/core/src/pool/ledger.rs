@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{
-    accounts::{Cluster, ClusterUse, Topic, TopicKey, Usage},
+    accounts::{Cluster, ClusterUse, Level, Topic, TopicKey, Usage},
     shares::{Limits, Shares},
 };
 use crate::name::ClusterName;
@@ -339,6 +339,11 @@ impl<W> Ledger<W> {
     /// Bytes that nobody has.
     pub fn free(&self) -> usize {
         self.limits.total.saturating_sub(self.used)
+    }
+
+    /// How full it is.
+    pub fn level(&self) -> Level {
+        Level { total: self.limits.total, free: self.free(), topic_cap: self.limits.cap }
     }
 
     /// Requests in line.

@@ -26,7 +26,7 @@ mod oracle;
 mod shared;
 mod shares;
 
-pub use accounts::{ClusterUse, TopicKey, Usage};
+pub use accounts::{ClusterUse, Level, TopicKey, Usage};
 pub use ledger::{Bound, Cause, Charge, Grant, Ledger, Outcome, Refusal, Shortage};
 pub use line::WaiterId;
 pub use shared::{Answer, NoRoom, Pool, Waiting};

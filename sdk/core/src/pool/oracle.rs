@@ -507,7 +507,7 @@ fn any_shares() -> impl Strategy<Value = Shares> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
     #[test]
     fn any_history_matches_the_naive_rules_and_returns_everything(
         shares in any_shares(),

@@ -16,7 +16,7 @@ use std::{
 };
 
 use super::{
-    Bound, Cause, Charge, Grant, Ledger, Outcome, Refusal, Shares, Shortage, TopicKey, Usage, WaiterId,
+    Bound, Cause, Charge, Grant, Ledger, Level, Outcome, Refusal, Shares, Shortage, TopicKey, Usage, WaiterId,
 };
 use crate::name::ClusterName;
 
@@ -234,6 +234,11 @@ impl<B, S: Copy> Pool<B, S> {
     /// What a topic's requests, of so many bytes, wait for now.
     pub fn cause(&self, key: TopicKey, bytes: usize) -> Cause {
         self.state().ledger.cause(key, bytes)
+    }
+
+    /// How full it is.
+    pub fn level(&self) -> Level {
+        self.state().ledger.level()
     }
 
     /// The most that can be taken at once.

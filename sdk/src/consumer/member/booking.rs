@@ -13,7 +13,7 @@ use crate::{
         pool::{Item, Pool},
         tags::Tags,
     },
-    engine::port::{Record, Records},
+    engine::port::Records,
 };
 
 impl Member {
@@ -21,7 +21,8 @@ impl Member {
         if self.records.is_empty() {
             return;
         }
-        let sizes = self.records.iter().flat_map(Records::iter).map(|record| record.size());
+        let sizes =
+            self.records.iter().flat_map(|records| (0..records.len()).map(|index| records.size(index)));
         self.typical = sizes.max().unwrap_or(1).max(1);
         let now = self.holdings.books.now_ms();
         let mut slots = self.holdings.slots();
@@ -82,15 +83,14 @@ fn book(assignment: &Assignment, records: &mut Records, (tags, now): (Option<&Ta
     let mut booked = Booked::default();
     let (mut kept, mut backwards) = (0, None);
     let mut book = assignment.book();
-    records.retain(|record: Record<'_>| {
+    records.retain(|offset, bytes, headers| {
         if backwards.is_some() {
             return true;
         }
-        let bytes = record.size();
-        match book.tracker.deliver(record.offset, bytes, now) {
-            Delivered::Accepted if tags.is_some_and(|tags| !tags.admit(record)) => {
+        match book.tracker.deliver(offset, bytes, now) {
+            Delivered::Accepted if tags.is_some_and(|tags| !tags.admit(headers)) => {
                 // Done without a run: it counts for the position alone.
-                book.tracker.complete(record.offset);
+                book.tracker.complete(offset);
                 booked.filtered += 1;
                 false
             }

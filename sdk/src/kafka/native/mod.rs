@@ -6,6 +6,7 @@ mod list;
 mod mock;
 mod queue;
 mod record;
+mod unparsed;
 
 use std::time::Duration;
 

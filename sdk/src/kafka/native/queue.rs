@@ -69,6 +69,11 @@ impl<W: Wake> WatchedQueue<W> {
         unsafe { sys::rd_kafka_queue_length(self.queue) }
     }
 
+    /// Empties it.
+    pub(in crate::kafka) fn discard(&self) {
+        while self.take(Messages::MOST).len() == Messages::MOST {}
+    }
+
     /// Takes what is there, up to `max` and to the size of a batch. Fewer mean that the queue was found empty.
     pub(in crate::kafka) fn take(&self, max: usize) -> Messages {
         let mut messages = Messages { taken: [ptr::null_mut(); Messages::MOST], count: 0 };

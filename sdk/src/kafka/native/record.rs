@@ -14,7 +14,7 @@ use rdkafka::{
 };
 use rdkafka_sys as sys;
 
-use super::milliseconds;
+use super::{milliseconds, unparsed::may_have_headers};
 
 /// What is known of a record whose delivery report has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,9 +99,13 @@ impl<'a> MessageRef<'a> {
         (known && timestamp != -1).then_some(timestamp)
     }
 
-    /// Shows its headers, in order. The crate's own accessor panics when a foreign producer wrote a name that is not
+    /// Shows the headers of a fetched message, in order. The crate's own accessor panics when a foreign producer wrote a name that is not
     /// UTF-8; here such bytes become U+FFFD.
     pub(in crate::kafka) fn each_header(self, mut see: impl FnMut(&str, Option<&[u8]>)) {
+        // SAFETY: the message is live, and fetched unless it is an error.
+        if self.is_error() || !unsafe { may_have_headers(self.message) } {
+            return;
+        }
         let mut list = ptr::null_mut();
         // SAFETY: the message is live; on success `list` belongs to it and lives as long.
         let found = unsafe { sys::rd_kafka_message_headers(self.message, &raw mut list) };

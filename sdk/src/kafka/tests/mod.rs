@@ -5,6 +5,7 @@ mod delivery;
 mod groups;
 mod identity;
 mod outage;
+mod parking;
 mod questions;
 mod round_trip;
 

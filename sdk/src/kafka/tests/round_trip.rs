@@ -39,6 +39,48 @@ fn every_part_of_a_message_arrives_unchanged() {
 }
 
 #[test]
+fn what_lies_together_is_little_and_a_large_record_lies_alone() {
+    let full = Records::FULL;
+    let small = |count: usize| std::iter::repeat_n(Message::new(vec![b's'; 10]), count);
+    let mut sent: Vec<_> = small(full.messages + 5).collect();
+    sent.extend((0..4).map(|_| Message::new(vec![b'h'; full.bytes / 2]).key("k")));
+    sent.push(Message::new(vec![b'l'; 3 * full.bytes]));
+    sent.extend(small(2));
+    sent.extend((0..3).map(|_| Message::tombstone("headers").header("h", vec![b'v'; full.bytes])));
+    sent.extend(small(2));
+    let cluster = cluster_with("orders", 1);
+    let producer = producer(&cluster, &[]);
+    send_all(&*producer, "orders", sent.iter().cloned().map(|message| message.partition(0)).collect());
+    assert_eq!(producer.close(PATIENCE), 0);
+
+    let mut member = Member::join(&cluster, "orders", Listener::passive());
+    let (mut polled, mut offsets) = (Vec::new(), Vec::new());
+    let deadline = Instant::now() + PATIENCE;
+    while offsets.len() < sent.len() {
+        assert!(Instant::now() < deadline, "got {offsets:?}");
+        member.client.poll(Duration::from_millis(20), 1000, &mut polled).unwrap();
+        for records in polled.drain(..) {
+            let before_last: usize = (0..records.len() - 1).map(|index| records.size(index)).sum();
+            assert!(records.len() <= full.messages && before_last <= full.bytes);
+            for record in records.iter() {
+                let message = &sent[offsets.len()];
+                assert_eq!(
+                    (record.key, record.payload),
+                    (message.key.as_deref(), message.payload.as_deref())
+                );
+                assert_eq!(record.headers.iter().map(Header::from).collect::<Vec<_>>(), message.headers);
+                assert!(
+                    record.payload.is_none_or(|payload| payload.len() <= full.bytes) || records.len() == 1
+                );
+                offsets.push(record.offset);
+            }
+        }
+    }
+    assert_eq!(offsets, (0..).take(sent.len()).collect::<Vec<i64>>());
+    member.client.close();
+}
+
+#[test]
 fn an_acknowledgement_tells_partition_offset_and_timestamp() {
     let cluster = cluster_with("orders", 2);
     let producer = producer(&cluster, &[]);

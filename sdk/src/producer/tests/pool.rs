@@ -54,7 +54,7 @@ async fn errors_name_the_cluster_whose_messages_fill_the_buffer() {
     let error = third.send(message("x")).await.unwrap_err();
     let SendError::BufferFull { cause, .. } = &error else { panic!("{error}") };
     assert!(
-        matches!(cause, FullCause::Cluster { cluster: Some(name), used: 3_000_000, ceiling: 3_000_000 } if name.as_str() == "a")
+        matches!(&**cause, FullCause::Cluster { cluster: Some(name), used: 3_000_000, ceiling: 3_000_000 } if name.as_str() == "a")
     );
     assert!(error.to_string().contains("to cluster a have 3000000 bytes"), "{error}");
     let other = bench.producer("other", "b").await;
