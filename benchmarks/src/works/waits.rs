@@ -162,7 +162,7 @@ impl Account {
 
     fn begin(&self, delivery: &Delivery) -> Run {
         self.watch.get_or_init(Stopwatch::start);
-        let number = delivery.payload().and_then(|payload| payload::number_of(payload));
+        let number = delivery.payload().and_then(payload::number_of);
         Run { began: Instant::now(), wait: payload::wait_of(number.unwrap_or_default()) }
     }
 

@@ -163,8 +163,9 @@ impl Driver {
         let mut left = 0;
         if let Station::Joined(joined) = station {
             let mut member = joined.member;
-            left = member.wind_up(|| stop.deadline().map_or(fallback, |deadline| deadline.handlers));
-            member.last_commit();
+            let handlers = || stop.deadline().map_or(fallback, |deadline| deadline.handlers);
+            left = member.wind_up(handlers);
+            member.last_commit(handlers);
             let (client, pool) = member.into_parts();
             self.closers.close(client, end());
             pool.abort();

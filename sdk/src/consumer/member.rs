@@ -137,13 +137,20 @@ impl Member {
         running(&self.holdings.assignments())
     }
 
-    /// Commits what is done, for the last time.
-    pub(super) fn last_commit(&mut self) {
+    /// Commits what is done, for the last time. A group that is forming anew takes no commit until it stands: it is
+    /// waited for until `deadline`.
+    pub(super) fn last_commit(&mut self, deadline: impl Fn() -> Instant) {
         self.commits.settle(&mut *self.client, &self.holdings, self.limits.commit_interval);
-        let assignments = self.holdings.assignments();
-        if let Err(error) = self.holdings.committer.commit(&*self.client, &assignments) {
-            warn!(group = %self.route.group, cluster = %self.route.cluster.name, %error,
-                  "last commit failed; what was done since the one before will be handled again");
+        while let Err(error) = self.holdings.committer.commit(&*self.client, &self.holdings.assignments()) {
+            let may_pass = error.kind == FailureKind::Superseded && Instant::now() < deadline();
+            // The news of how the group stands now ends the poll.
+            self.poll_limit = IDLE_POLL;
+            if !may_pass || self.turn(Wish::LEAVE).is_err() {
+                warn!(group = %self.route.group, cluster = %self.route.cluster.name, %error,
+                      "last commit failed; what was done since the one before will be handled again");
+                return;
+            }
+            self.holdings.stop_all();
         }
     }
 

@@ -37,7 +37,7 @@ impl Driver {
         let mut member = joined.member;
         self.wind_up(&mut member);
         if !matches!(leave, Leave::Unreachable { .. }) {
-            member.last_commit();
+            self.last_commit(&mut member);
         }
         let (client, _) = member.into_parts();
         self.closers.close(client, Instant::now());
@@ -60,20 +60,29 @@ impl Driver {
     /// Ends a membership in good order; waits for the client's end at most until `patience` ends.
     pub(super) fn leave(&mut self, mut member: Member, patience: Instant) -> Pool {
         self.wind_up(&mut member);
-        member.last_commit();
+        self.last_commit(&mut member);
         let (client, pool) = member.into_parts();
         self.closers.close(client, patience);
         pool
     }
 
     pub(super) fn wind_up(&self, member: &mut Member) {
-        let stop = &self.context.stop;
-        let limit = Instant::now() + self.options.drain_limit;
-        let left = member.wind_up(|| stop.deadline().map_or(limit, |deadline| limit.min(deadline.handlers)));
+        let left = member.wind_up(self.drained_by());
         if left > 0 {
             self.context.books.stats.drain_timeouts.one();
             warn!(group = %member.route.group, cluster = %member.route.cluster.name, handlers = left,
                   "leaving the cluster while handlers still run; their messages are not committed");
         }
+    }
+
+    fn last_commit(&self, member: &mut Member) {
+        member.last_commit(self.drained_by());
+    }
+
+    /// When a member that leaves, but not for good, waits no longer for what is under way.
+    fn drained_by(&self) -> impl Fn() -> Instant {
+        let stop = &self.context.stop;
+        let limit = Instant::now() + self.options.drain_limit;
+        move || stop.deadline().map_or(limit, |deadline| limit.min(deadline.handlers))
     }
 }
