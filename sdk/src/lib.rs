@@ -10,16 +10,19 @@ mod panics;
 pub mod producer;
 pub mod registry;
 pub mod routing;
+mod serial;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod zms;
 
 pub use consumer::{
-    Delivery, NotReady, Outcome, RetryPolicy, ShutdownError, SubscribeError, Subscriber, Subscription,
+    Delivery, Health, NotReady, Outcome, RetryPolicy, ShutdownError, SubscribeError, Subscriber, Subscription,
 };
 pub use headers::{HeaderRef, Headers, HeadersIter};
 pub use message::{Header, Message, Receipt};
 pub use producer::{Producer, SendError, Sending};
 pub use routing::ResolveError;
-pub use zms::{CloseError, ConnectError, Status, Zms, ZmsBuilder};
+pub use zms::{
+    CloseError, ConnectError, Status, SubscriptionHealth, UnusableTopic, Zms, ZmsBuilder, ZmsHealth,
+};
 pub use zms_core::name::{ClusterName, GroupName, NameError, TopicName};

@@ -33,7 +33,7 @@ pub struct Header {
 pub(crate) const TAG_HEADER: &str = "TAGS";
 
 impl Message {
-    /// The name of the header that holds a message's tag, as RocketMQ names it.
+    /// The name of the header that holds a message's tag, as `RocketMQ` names it.
     pub const TAG_HEADER: &'static str = TAG_HEADER;
 
     /// A message with a payload.

@@ -22,6 +22,7 @@ use crate::services::{KafkaCluster, Shared, ZooKeeperServer};
 use crate::wait::eventually;
 
 pub use handled::Handled;
+pub use positions::Committed;
 pub use remote::RemoteMember;
 pub use sender::{Sender, Sent};
 pub use trial::Trial;

@@ -10,6 +10,8 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaResult;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
+use zms_core::progress::Progress;
+
 use crate::guarantees::Guarantees;
 
 const PAUSE: Duration = Duration::from_millis(100);
@@ -24,6 +26,22 @@ pub(super) struct Place {
     pub(super) partitions: i32,
 }
 
+/// What a group has committed of one partition.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// The partition.
+    pub partition: i32,
+    /// The next offset to be read.
+    pub position: i64,
+    /// The offsets above it that are noted as done.
+    pub done: Vec<i64>,
+}
+
+fn done_beside(position: i64, text: &str) -> Vec<i64> {
+    let progress = Progress::decode(position, text).unwrap_or_default();
+    progress.done.ranges().iter().cloned().flatten().collect()
+}
+
 impl Place {
     /// A client that asks and does not join.
     fn client(&self) -> BaseConsumer {
@@ -32,21 +50,24 @@ impl Place {
         config.create().expect("the settings are valid")
     }
 
-    fn read(&self, client: &BaseConsumer) -> KafkaResult<Vec<(i32, i64)>> {
+    fn read(&self, client: &BaseConsumer) -> KafkaResult<Vec<Committed>> {
         let mut wanted = TopicPartitionList::new();
         wanted.add_partition_range(&self.topic, 0, self.partitions - 1);
         let found = client.committed_offsets(wanted, ONE_ANSWER)?;
         let position = |element: &rdkafka::topic_partition_list::TopicPartitionListElem<'_>| {
-            matches!(element.offset(), Offset::Offset(_))
-                .then(|| element.offset().to_raw())
-                .flatten()
-                .map(|offset| (element.partition(), offset))
+            matches!(element.offset(), Offset::Offset(_)).then(|| element.offset().to_raw()).flatten().map(
+                |position| Committed {
+                    partition: element.partition(),
+                    position,
+                    done: done_beside(position, element.metadata()),
+                },
+            )
         };
         Ok(found.elements().iter().filter_map(position).collect())
     }
 
     /// The group's positions there, by partition; asks until the cluster answers.
-    pub(super) fn committed(&self) -> Vec<(i32, i64)> {
+    pub(super) fn committed(&self) -> Vec<Committed> {
         let client = self.client();
         let limit = std::time::Instant::now() + crate::wait::LIMIT;
         loop {
@@ -73,8 +94,8 @@ impl Watch {
             while !stopped.load(Ordering::Relaxed) {
                 for (client, place) in &clients {
                     // A cluster that is down is asked again.
-                    for (partition, position) in place.read(client).unwrap_or_default() {
-                        kept.committed(&place.cluster, partition, position);
+                    for found in place.read(client).unwrap_or_default() {
+                        kept.committed(&place.cluster, found.partition, found.position);
                     }
                 }
                 thread::sleep(PAUSE);

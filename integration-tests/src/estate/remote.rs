@@ -29,8 +29,17 @@ impl RemoteMember {
     /// # Panics
     /// When it does not get there.
     pub fn start(program: &Path, estate: &Estate, trial: &Trial) -> Self {
+        Self::start_with(program, estate, trial, &[])
+    }
+
+    /// As [`start`](Self::start), with more arguments: what they mean, the program tells.
+    ///
+    /// # Panics
+    /// When it does not get there.
+    pub fn start_with(program: &Path, estate: &Estate, trial: &Trial, arguments: &[&str]) -> Self {
         let mut child = Command::new(program)
             .args([estate.connect_string(), trial.group().as_str()])
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -6,10 +6,12 @@ use std::time::Duration;
 use zms_core::sequence::Position;
 use zms_sdk::{Delivery, GroupName, Outcome, Subscriber, Subscription, TopicName, Zms};
 
-use super::positions::{Place, Watch};
+use super::positions::{Committed, Place, Watch};
 use super::{Estate, Handled, Sender};
 use crate::guarantees::{Guarantees, Kept, Record};
 use crate::wait::eventually;
+
+const PACE: Duration = Duration::from_millis(1);
 
 /// A topic with senders and a group with members, held to guarantees over every message.
 pub struct Trial {
@@ -20,6 +22,7 @@ pub struct Trial {
     clusters: Vec<(String, String)>,
     partitions: i32,
     watch: Option<Watch>,
+    pace: fn(&Record) -> Duration,
 }
 
 impl Trial {
@@ -44,7 +47,24 @@ impl Trial {
             (name.to_string(), cluster.direct_bootstrap())
         };
         let clusters = estate.clusters().iter().map(bootstrap).collect();
-        Self { topic, group, kept, handled: Handled::default(), clusters, partitions, watch: None }
+        Self {
+            topic,
+            group,
+            kept,
+            handled: Handled::default(),
+            clusters,
+            partitions,
+            watch: None,
+            pace: |_| PACE,
+        }
+    }
+
+    /// Sets how long members that join from now on take for a message. Default: a millisecond, long enough for a second
+    /// call on the same lane to be seen, if there were one.
+    #[must_use]
+    pub fn paced(mut self, pace: fn(&Record) -> Duration) -> Self {
+        self.pace = pace;
+        self
     }
 
     fn watched(mut self) -> Self {
@@ -106,10 +126,10 @@ impl Trial {
         zms: &Zms,
         options: impl FnOnce(Subscriber) -> Subscriber,
     ) -> Subscription {
-        let (kept, handled) = (self.kept.clone(), self.handled.clone());
+        let (kept, handled, pace) = (self.kept.clone(), self.handled.clone(), self.pace);
         let subscriber = options(zms.subscribe(self.group.as_str()));
         let subscription = subscriber
-            .handle(move |delivery: Delivery| handle(delivery, kept.clone(), handled.clone()))
+            .handle(move |delivery: Delivery| handle(delivery, kept.clone(), handled.clone(), pace))
             .await
             .expect("the group is known");
         subscription.ready().await.expect("the group can be joined");
@@ -129,9 +149,17 @@ impl Trial {
     /// # Panics
     /// When the cluster does not answer.
     pub async fn committed(&self, cluster: &str) -> BTreeMap<i32, i64> {
+        self.progress(cluster).await.into_iter().map(|found| (found.partition, found.position)).collect()
+    }
+
+    /// What the group has committed on a cluster: its positions, and what is noted beside them.
+    ///
+    /// # Panics
+    /// When the cluster does not answer.
+    pub async fn progress(&self, cluster: &str) -> Vec<Committed> {
         let place = self.place(cluster);
         let found = tokio::task::spawn_blocking(move || place.committed()).await;
-        found.expect("the cluster answers").into_iter().collect()
+        found.expect("the cluster answers")
     }
 
     /// Ends the observation.
@@ -155,7 +183,12 @@ impl std::fmt::Debug for Trial {
     }
 }
 
-async fn handle(delivery: Delivery, kept: Guarantees, handled: Handled) -> Outcome {
+async fn handle(
+    delivery: Delivery,
+    kept: Guarantees,
+    handled: Handled,
+    pace: fn(&Record) -> Duration,
+) -> Outcome {
     let at = Position {
         cluster: delivery.cluster().to_string(),
         partition: delivery.partition(),
@@ -166,8 +199,7 @@ async fn handle(delivery: Delivery, kept: Guarantees, handled: Handled) -> Outco
         return Outcome::Done;
     };
     let call = kept.handling(&record);
-    // Long enough for a second call on the same lane to be seen, if there were one.
-    tokio::time::sleep(Duration::from_millis(1)).await;
+    tokio::time::sleep(pace(&record)).await;
     handled.note(&record.at.cluster);
     call.done();
     Outcome::Done

@@ -54,6 +54,8 @@ pub trait Guarantee: Send {
     fn ended(&mut self, _record: &Record, _done: bool) {}
     /// The group's position in a partition was seen to be `position`: the next offset to be read.
     fn committed(&mut self, _cluster: &str, _partition: i32, _position: i64) {}
+    /// A message above the group's position was seen to be noted as done beside it.
+    fn noted(&mut self, _cluster: &str, _partition: i32, _offset: i64) {}
     /// How many acknowledged messages are still to be handled.
     fn outstanding(&self) -> u64 {
         0
@@ -80,7 +82,8 @@ pub enum Kept {
     NoDuplicates,
     /// Nothing is stored twice, though it may be delivered again.
     NoCopies,
-    /// Nothing below a committed position is delivered again. Give it positions only when all calls before are told.
+    /// Nothing below a committed position, or noted as done beside one, is delivered again. Give it positions only when
+    /// all calls before are told.
     NothingCommittedAgain,
 }
 
@@ -145,6 +148,12 @@ impl Guarantees {
     /// report what they read in the other order.
     pub fn committed(&self, cluster: &str, partition: i32, position: i64) {
         self.tell(|object| object.committed(cluster, partition, position));
+    }
+
+    /// The group's committed position in a partition was read, and beside it that `offset` is done. As
+    /// [`committed`](Self::committed).
+    pub fn noted(&self, cluster: &str, partition: i32, offset: i64) {
+        self.tell(|object| object.noted(cluster, partition, offset));
     }
 
     /// How many acknowledged messages are still to be handled, as far as a chosen promise knows. A scenario waits for

@@ -154,3 +154,16 @@ fn what_was_committed_must_not_come_again_and_the_rest_may() {
     kept.handling(&record(4)).done();
     assert!(broken(&kept).contains("after position 5"), "{}", broken(&kept));
 }
+
+#[test]
+fn what_was_noted_as_done_must_not_come_again_either() {
+    let kept = Guarantees::of_group("g", &[Kept::NothingCommittedAgain]);
+    kept.committed("a", 0, 5);
+    kept.noted("a", 0, 7);
+    kept.noted("b", 0, 6);
+    kept.handling(&record(6)).done();
+    kept.handling(&record(8)).done();
+    kept.assert_holds();
+    kept.handling(&record(7)).done();
+    assert!(broken(&kept).contains("noted as done"), "{}", broken(&kept));
+}

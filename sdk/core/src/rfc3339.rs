@@ -14,6 +14,9 @@ pub(crate) fn parse_millis(text: &str) -> Option<i64> {
     Some(((days * 24 * 60 - offset) * 60 + seconds) * 1000 + millis)
 }
 
+/// Days from 1 March of the year 0 to 1 January 1970.
+const EPOCH: i64 = 719_468;
+
 /// Days from the epoch to a date of the proleptic Gregorian calendar.
 fn days(date: &str) -> Option<i64> {
     let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
@@ -24,8 +27,6 @@ fn days(date: &str) -> Option<i64> {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     let in_year = (153 * month + 2) / 5 + day - 1;
-    /// From 1 March of the year 0 to 1 January 1970.
-    const EPOCH: i64 = 719_468;
     Some(year * 365 + leap_days + in_year - EPOCH)
 }
 

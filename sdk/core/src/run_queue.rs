@@ -10,6 +10,12 @@
 //! sleeper is left. A worker may also lay the strand that it has just run on its own bench without the board's lock:
 //! that is no more than it took from there before, so that the bench is never fuller than it was under the lock.
 
+#[cfg(all(test, loom))]
+#[path = "run_queue/models.rs"]
+mod loom;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
 #[cfg(not(loom))]
 use std::sync::{
     Arc, Mutex, MutexGuard,
@@ -18,6 +24,7 @@ use std::sync::{
 use std::{
     collections::{BTreeMap, VecDeque},
     num::NonZeroUsize,
+    ops::RangeInclusive,
     sync::PoisonError,
     time::Instant,
 };
@@ -28,8 +35,9 @@ use ::loom::sync::{
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-/// At most so many pieces are taken at once.
-const CHUNK: usize = 32;
+/// At least and at most so many pieces are taken at once, where there are as many. Models have few pieces, and need some on
+/// benches.
+const CHUNK: RangeInclusive<usize> = if cfg!(loom) { 2..=2 } else { 1..=32 };
 
 /// Work that may belong to one worker.
 pub trait Homed {
@@ -331,7 +339,15 @@ impl<T: Homed> Board<T> {
 
     /// Moves what is due to the work.
     fn note_time(&mut self, now: Instant, wake: &mut Vec<usize>) {
-        self.held = self.held.filter(|held| *held > now);
+        if self.held.is_some_and(|held| held <= now) {
+            self.held = None;
+            // They fell asleep over their own work.
+            for worker in 0..self.places.len() {
+                if !self.places[worker].own.is_empty() {
+                    self.rouse(worker, wake);
+                }
+            }
+        }
         while self.parked.first_key_value().is_some_and(|((due, _), _)| *due <= now) {
             if let Some((_, work)) = self.parked.pop_first() {
                 self.lay(work, wake);
@@ -349,9 +365,10 @@ impl<T: Homed> Board<T> {
         let mut bench = lock(&seat.bench);
         // What was put back goes behind everything else, lest the rest waits for ever.
         self.shared.extend(bench.drain(..));
-        let chunk = (self.shared.len() / (2 * self.workers.max(1))).clamp(1, CHUNK);
-        seat.left = chunk - 1;
+        let share = self.shared.len() / (2 * self.workers.max(1));
+        let chunk = share.clamp(*CHUNK.start(), *CHUNK.end());
         if let Some(first) = self.shared.pop_front() {
+            seat.left = (chunk - 1).min(self.shared.len());
             bench.extend(self.shared.drain(..seat.left));
             return Some(first);
         }

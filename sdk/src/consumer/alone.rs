@@ -76,13 +76,13 @@ impl AloneClient {
         match wanted.last() {
             Some(last) if *last < partitions => Ok(()),
             Some(last) if partitions > 0 => {
-                Err(self.missing(format!("has {partitions} partitions; there is no partition {last}")))
+                Err(self.missing(&format!("has {partitions} partitions; there is no partition {last}")))
             }
-            _ => Err(self.missing("does not exist on this cluster".to_owned())),
+            _ => Err(self.missing("does not exist on this cluster")),
         }
     }
 
-    fn missing(&self, what: String) -> EngineError {
+    fn missing(&self, what: &str) -> EngineError {
         EngineError { kind: FailureKind::UnknownTopic, reason: format!("topic {} {what}", self.topic) }
     }
 }

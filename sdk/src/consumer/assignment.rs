@@ -1,6 +1,7 @@
 //! One assignment of one partition, as the poll thread and the workers share it.
 
 use std::{
+    collections::BTreeSet,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
@@ -31,10 +32,13 @@ pub(super) struct Assignment {
 pub(super) struct Book {
     pub(super) tracker: Tracker,
     pub(super) trouble: Option<Trouble>,
+    /// Messages that have used up their attempts and are tried on.
+    pub(super) blocked: BTreeSet<i64>,
 }
 
 /// The message that holds the partition up, as its last run ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Trouble {
     /// Its offset.
@@ -54,7 +58,7 @@ impl Assignment {
             partition,
             epoch: tracker.epoch(),
             gauge,
-            book: Mutex::new(Book { tracker, trouble: None }),
+            book: Mutex::new(Book { tracker, trouble: None, blocked: BTreeSet::new() }),
             runs,
             changed: Condvar::new(),
         }
@@ -76,6 +80,11 @@ impl Assignment {
 
     pub(super) fn note_trouble(&self, trouble: Trouble) {
         self.book().trouble = Some(trouble);
+    }
+
+    /// This message is tried on although it has used up its attempts.
+    pub(super) fn note_blocked(&self, offset: i64) {
+        self.book().blocked.insert(offset);
     }
 
     /// Queued work is skipped from now on, running handlers go on.
@@ -105,6 +114,9 @@ impl Assignment {
         let mut book = self.book();
         if book.trouble.as_ref().is_some_and(|trouble| trouble.offset == offset) {
             book.trouble = None;
+        }
+        if !book.blocked.is_empty() {
+            book.blocked.remove(&offset);
         }
         book.tracker.complete(offset)
     }

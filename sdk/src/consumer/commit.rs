@@ -20,6 +20,9 @@ const METADATA_LIMIT: usize = 4000;
 /// than a slow coordinator takes.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
+/// After this many commits in a row that failed, the client counts as failing.
+const MANY_FAILURES: u32 = 3;
+
 /// Commits what is due of assignments. After a failure everything is still due, so that the next commit carries the
 /// newest positions.
 pub(super) struct Committer {
@@ -108,6 +111,11 @@ impl Rounds {
         Self { timer: Timer::new(first), under_way: None }
     }
 
+    /// Whether the last commit failed.
+    pub(super) fn are_failing(&self) -> bool {
+        self.timer.failures() > 0
+    }
+
     /// The next commit is due at `at`, unless commits are failing.
     pub(super) fn not_later_than(&mut self, at: Instant) {
         self.timer.not_later_than(at);
@@ -151,7 +159,13 @@ impl Rounds {
         let now = Instant::now();
         match holdings.committer.book(round, answer) {
             Ok(()) => self.timer.succeed(now + interval),
-            Err(_) => self.timer.fail(now),
+            Err(error) => {
+                self.timer.fail(now);
+                // One that fails while the group forms anew is nothing to tell of.
+                if error.kind.is_lasting() || self.timer.failures() >= MANY_FAILURES {
+                    holdings.keep_error(Some(error));
+                }
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use super::{
     BuryError, Outcome, RetryPolicy, Trouble,
     assignment::Run,
     burial::{Burial, Burials, trouble_of},
-    pool::Queued,
+    pool::{Governor, Queued},
     retry::Verdict,
     stats::Stats,
     throttle::Throttle,
@@ -40,6 +40,7 @@ pub(super) enum After {
 pub(super) struct Conduct {
     pub(super) stats: Arc<Stats>,
     pub(super) burials: Burials,
+    pub(super) governor: Governor,
     retry: RetryPolicy,
     random: RandomState,
     late: Throttle,
@@ -48,10 +49,19 @@ pub(super) struct Conduct {
 }
 
 impl Conduct {
-    pub(super) fn new(retry: RetryPolicy, burials: Burials, stats: Arc<Stats>) -> Self {
+    pub(super) fn new(retry: RetryPolicy, burials: Burials, governor: Governor, stats: Arc<Stats>) -> Self {
         let throttle = Throttle::default;
         let random = RandomState::new();
-        Self { stats, burials, retry, random, late: throttle(), skipped: throttle(), blocked: throttle() }
+        Self {
+            stats,
+            burials,
+            governor,
+            retry,
+            random,
+            late: throttle(),
+            skipped: throttle(),
+            blocked: throttle(),
+        }
     }
 
     /// What a panic says in place of a handler.
@@ -108,6 +118,7 @@ impl Conduct {
             return None;
         };
         message.assignment().note_trouble(trouble_of(burial, &failure));
+        message.assignment().note_blocked(message.offset());
         let failures = burial.failures.saturating_add(1);
         Some(self.retry.burial_delay(failures, self.chance(message, failures)))
     }
@@ -133,6 +144,7 @@ impl Conduct {
         debug!(message = ?message.delivery(), reason, "handler failed");
         if blocks {
             self.stats.blocked.one();
+            message.assignment().note_blocked(message.offset());
             if let Some(not_logged) = self.blocked.pass() {
                 let stuck = message.delivery();
                 warn!(group = %stuck.group(), cluster = %stuck.cluster(), topic = %stuck.topic(),

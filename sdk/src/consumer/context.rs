@@ -1,24 +1,27 @@
 //! What the handle and the poll thread of a subscription share.
 
+mod looking;
+
 use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
-    time::Duration,
+    time::{Instant, SystemTime},
 };
 
 use tokio::sync::watch;
 use zms_core::{
     name::{ClusterName, GroupName, TopicName},
     route::GroupRoute,
-    tracker::Tracker,
 };
 
 use super::{
     control::Orders,
+    enrolment::RegistryAway,
     error::Fault,
-    holdings::{Books, Holdings, Slot},
-    inspect::{Inspection, OldestView, PartitionView, State},
+    health::LastingKind,
+    holdings::{Books, Holdings},
     pool::Crew,
     stop::Stop,
+    supervision::Supervision,
 };
 
 pub(super) struct Context {
@@ -27,9 +30,11 @@ pub(super) struct Context {
     pub(super) crew: Crew,
     pub(super) stop: Stop,
     pub(super) orders: Orders,
+    pub(super) supervision: Supervision,
     /// Why the subscription ends by itself.
     pub(super) fault: OnceLock<Fault>,
     pub(super) phase: watch::Sender<Phase>,
+    registry: Option<RegistryAway>,
     view: Mutex<View>,
 }
 
@@ -51,24 +56,40 @@ pub(super) struct View {
     pub(super) route: ClusterName,
     pub(super) holdings: Option<Arc<Holdings>>,
     pub(super) failure: Option<String>,
+    /// It has had an assignment at some time.
+    pub(super) has_run: bool,
+    /// Since when it has none.
+    pub(super) without: Option<SystemTime>,
+    /// When the poll thread last came round.
+    pub(super) seen: (Instant, SystemTime),
 }
 
 impl Context {
-    pub(super) fn new(books: Arc<Books>, crew: Crew, route: &GroupRoute) -> Self {
+    pub(super) fn new(
+        books: Arc<Books>,
+        crew: Crew,
+        route: &GroupRoute,
+        registry: Option<RegistryAway>,
+    ) -> Self {
         Self {
             group: route.group.clone(),
             books,
             crew,
             stop: Stop::default(),
             orders: Orders::default(),
+            supervision: Supervision::default(),
             fault: OnceLock::new(),
             phase: watch::Sender::new(Phase::Opening),
+            registry,
             view: Mutex::new(View {
                 cluster: route.cluster.name.clone(),
                 topic: route.topic.clone(),
                 route: route.cluster.name.clone(),
                 holdings: None,
                 failure: None,
+                has_run: false,
+                without: Some(SystemTime::now()),
+                seen: (Instant::now(), SystemTime::now()),
             }),
         }
     }
@@ -89,63 +110,13 @@ impl Context {
         });
     }
 
-    pub(super) fn inspect(&self) -> Inspection {
-        let phase = self.phase.borrow().clone();
-        let view = self.view();
-        let now = self.books.now_ms();
-        let holdings = view.holdings.as_ref();
-        let partitions = holdings
-            .map(|h| h.slots().iter().map(|(partition, slot)| self.view_of(*partition, slot, now)).collect());
-        let load = self.books.gauge.load();
-        let state = match phase {
-            Phase::Closed(_) => State::Closed,
-            _ if self.stop.deadline().is_some() => State::Stopping,
-            Phase::Opening | Phase::Refused(_) => State::Opening,
-            _ if view.cluster != view.route => State::Switching,
-            Phase::Joining => State::Joining,
-            Phase::Running => State::Running,
-        };
-        Inspection {
-            state,
-            cluster: view.cluster.clone(),
-            route: view.route.clone(),
-            topic: view.topic.clone(),
-            failure: view.failure.clone(),
-            buffered_messages: load.messages,
-            buffered_bytes: load.bytes,
-            counts: self.books.stats.snapshot(),
-            partitions: partitions.unwrap_or_default(),
-        }
-    }
-
-    fn view_of(&self, partition: i32, slot: &Slot, now: u64) -> PartitionView {
-        let book = slot.assignment.as_ref().map(|assignment| assignment.book());
-        let tracker = book.as_ref().map(|book| &book.tracker);
-        let trouble = book.as_ref().and_then(|book| book.trouble.clone());
-        let load = tracker.map(Tracker::load).unwrap_or_default();
-        let oldest = tracker.and_then(|tracker| Some((tracker.epoch(), tracker.oldest()?)));
-        let oldest = oldest.map(|(epoch, oldest)| {
-            let running = self.crew.running(epoch.0, oldest.offset);
-            let waiting = trouble.as_ref().filter(|trouble| trouble.offset == oldest.offset);
-            OldestView {
-                offset: oldest.offset,
-                age: Duration::from_millis(now.saturating_sub(oldest.delivered_at)),
-                attempt: running
-                    .map(|(_, running)| running.attempt)
-                    .or(waiting.map(|trouble| trouble.attempts)),
-                key_hash: running.and_then(|(_, running)| running.key_hash),
-                worker: running.map(|(worker, _)| worker),
-            }
-        });
-        PartitionView {
-            partition,
-            position: tracker.map(Tracker::position),
-            committed: tracker.and_then(Tracker::committed),
-            queued_messages: tracker.map_or(0, Tracker::span),
-            queued_bytes: load.bytes,
-            paused: slot.paused,
-            oldest,
-            trouble,
-        }
+    /// The subscription ends by itself, for this reason.
+    pub(super) fn fail(&self, fault: Fault) {
+        let cluster = self.view().cluster.clone();
+        let reason = fault.to_string();
+        self.supervision.fail(LastingKind::Ended, &cluster, &reason, Instant::now());
+        self.view().failure = Some(reason);
+        // The first one is the cause.
+        let _ = self.fault.set(fault);
     }
 }

@@ -1,29 +1,33 @@
 //! The poll thread: keeps a member on the cluster that the route names.
 
+mod failing;
+mod last;
+mod leaving;
+mod rerouting;
+
+pub(super) use last::ClosedAtLast;
+
 use std::{
     sync::Arc,
-    thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use tokio::sync::watch;
-use tracing::{error, info, warn};
+use tracing::warn;
 use zms_core::route::GroupRoute;
 
 use super::{
-    closing::{Closers, SUCCESSION},
+    closing::Closers,
     context::{Context, Phase},
-    error::Fault,
-    itinerary::{Itinerary, Relation},
+    itinerary::Itinerary,
     member::{Member, Wish},
     observer::Observer,
     opening::Away,
     options::Options,
-    pool::{Plan, Pool},
-    stop::Deadline,
-    switch::{Departure, Leave},
+    pool::Plan,
+    switch::Departure,
 };
-use crate::engine::port::{Engine, EngineError, FailureKind};
+use crate::engine::port::{Engine, FailureKind};
 
 /// How often the order to stop and the route are looked at while no client is open.
 const LOOK: Duration = Duration::from_millis(50);
@@ -89,77 +93,6 @@ impl Driver {
         self.end(station)
     }
 
-    fn news(&mut self) -> Option<Arc<GroupRoute>> {
-        // A registry handle that is gone brings no news; the last route stands.
-        if !self.route.has_changed().unwrap_or(false) {
-            return None;
-        }
-        let route = Arc::clone(&self.route.borrow_and_update());
-        self.latest = Arc::clone(&route);
-        Some(route)
-    }
-
-    fn reroute(&mut self, station: Station, route: Arc<GroupRoute>) -> Station {
-        match station {
-            Station::Away(away) => Station::Away(self.redirect(away, route)),
-            Station::Joined(joined) => self.reconsider(joined, route),
-        }
-    }
-
-    fn redirect(&mut self, away: Away, route: Arc<GroupRoute>) -> Away {
-        match Relation::of(&away.target, &route) {
-            Relation::Same | Relation::Reopen => {
-                self.itinerary.clear();
-                away.redirected(route)
-            }
-            // Messages may wait on the cluster that it was on its way to.
-            Relation::Moved if away.resumes || away.moved => {
-                self.itinerary.add(route);
-                away
-            }
-            Relation::Moved => Away::towards(route, false),
-            Relation::Rebound => {
-                self.itinerary.clear();
-                Away::towards(route, false)
-            }
-        }
-    }
-
-    fn reconsider(&mut self, mut joined: Box<Joined>, route: Arc<GroupRoute>) -> Station {
-        let member = &mut joined.member;
-        let group = &route.group;
-        match Relation::of(&member.route, &route) {
-            Relation::Same => {
-                if joined.departure.take().is_some() {
-                    info!(%group, cluster = %route.cluster.name, "the group's route is back on this cluster; staying");
-                }
-                self.itinerary.clear();
-                member.route = route;
-                Station::Joined(joined)
-            }
-            Relation::Moved => {
-                info!(%group, from = %member.route.cluster.name, to = %route.cluster.name,
-                      "the group moves; what is left on the old cluster is handled first");
-                self.itinerary.add(route);
-                Station::Joined(joined)
-            }
-            Relation::Reopen => {
-                info!(%group, cluster = %route.cluster.name, "the cluster's settings changed; connecting anew");
-                self.itinerary.clear();
-                self.context.books.stats.rebuilds.one();
-                let moved = joined.member.moved;
-                let pool = self.leave(joined.member, Instant::now() + SUCCESSION);
-                Station::Away(Away { resumes: true, pool: Some(pool), ..Away::towards(route, moved) })
-            }
-            Relation::Rebound => {
-                info!(%group, from = %member.route.topic, to = %route.topic, "the group is bound to another topic");
-                self.itinerary.clear();
-                drop(self.leave(joined.member, Instant::now()));
-                Station::Away(Away::towards(route, false))
-            }
-        }
-    }
-
     fn try_open(&mut self, mut away: Away) -> Station {
         while let Some(order) = self.context.orders.next() {
             order.refuse(&self.context.group);
@@ -197,26 +130,6 @@ impl Driver {
         }
     }
 
-    fn refused(&mut self, mut away: Away, reason: String) -> Station {
-        let stats = &self.context.books.stats;
-        stats.open_failures.one();
-        if away.failures == 0 {
-            let (group, cluster) = (&away.target.group, &away.target.cluster.name);
-            error!(%group, %cluster, reason, "no client can be opened; trying again, ever more slowly");
-        }
-        away.put_off();
-        self.context.view().failure = Some(reason.clone());
-        self.context.enter(Phase::Refused(reason));
-        let hopeless = away.since.elapsed() >= self.options.departure.unreachable;
-        match self.itinerary.next_if(hopeless) {
-            Some(next) => {
-                self.count_switch(&away.target, &next, Leave::Unreachable { left: None });
-                Station::Away(Away::towards(next, true))
-            }
-            None => Station::Away(away),
-        }
-    }
-
     fn turn(&mut self, mut joined: Box<Joined>) -> Station {
         let moving = !self.itinerary.is_empty();
         if moving {
@@ -243,107 +156,6 @@ impl Driver {
         }
     }
 
-    fn replace(&mut self, joined: Joined, failure: &EngineError) -> Station {
-        let Joined { member, since, .. } = joined;
-        let (group, cluster) = (&member.route.group, &member.route.cluster.name);
-        error!(%group, %cluster, error = %failure, "the client has failed for good; opening another one");
-        self.context.books.stats.rebuilds.one();
-        self.context.view().failure = Some(failure.to_string());
-        self.context.enter(Phase::Opening);
-        self.fatalities = if since.elapsed() > PROVEN { 0 } else { self.fatalities };
-        let mut away = Away::towards(Arc::clone(&member.route), member.moved);
-        away.failures = self.fatalities;
-        away.put_off();
-        self.fatalities = away.failures;
-        // Its positions are those last committed: a client that has failed cannot commit.
-        let (client, pool) = member.into_parts();
-        self.closers.close(client, Instant::now() + SUCCESSION);
-        Station::Away(Away { resumes: true, pool: Some(pool), ..away })
-    }
-
-    /// The place in the group is another's. Joining again would take it back, and so on for ever: this is the end.
-    fn fenced(&mut self, joined: Joined, failure: EngineError) -> Station {
-        let member = joined.member;
-        let (group, cluster) = (&member.route.group, &member.route.cluster.name);
-        let instance = self.options.mode.instance.clone().unwrap_or_default();
-        let fault = Fault::Fenced { group: group.clone(), instance, reason: failure.reason };
-        error!(%group, %cluster, "{fault}; the subscription ends");
-        self.context.view().failure = Some(fault.to_string());
-        // Set once: there is no turn after this one.
-        let _ = self.context.fault.set(fault);
-        self.context.stop.order(Deadline::after(self.options.drain_limit));
-        let away = Away::towards(Arc::clone(&member.route), member.moved);
-        let (client, pool) = member.into_parts();
-        self.closers.close(client, Instant::now());
-        Station::Away(Away { pool: Some(pool), ..away })
-    }
-
-    fn may_leave(&self, joined: &mut Joined) -> Option<Leave> {
-        let departure = joined.departure.as_mut()?;
-        let now = Instant::now();
-        if self.latest.suspended || self.context.books.pauses.now().is_any() {
-            departure.hold(now);
-        }
-        if now < joined.next_reading {
-            return None;
-        }
-        let reading = match joined.observer.take() {
-            Some(observer) => Ok(observer),
-            None => Observer::open(&*self.engine, &joined.member.route, &self.options.mode),
-        };
-        let holdings = &joined.member.holdings;
-        let reading =
-            reading.and_then(|observer| joined.observer.insert(observer).look(holdings, READING_LIMIT));
-        joined.next_reading = Instant::now() + READING_INTERVAL;
-        departure.observe(Instant::now(), reading)
-    }
-
-    fn depart(&mut self, joined: Joined, leave: Leave) -> Station {
-        let Some(next) = self.itinerary.next() else { return Station::Joined(Box::new(joined)) };
-        self.count_switch(&joined.member.route, &next, leave);
-        let mut member = joined.member;
-        self.wind_up(&mut member);
-        if !matches!(leave, Leave::Unreachable { .. }) {
-            member.last_commit();
-        }
-        let (client, _) = member.into_parts();
-        self.closers.close(client, Instant::now());
-        self.context.enter(Phase::Opening);
-        Station::Away(Away::towards(next, true))
-    }
-
-    fn count_switch(&self, from: &GroupRoute, to: &GroupRoute, leave: Leave) {
-        let stats = &self.context.books.stats;
-        stats.switches.one();
-        let (group, from, to) = (&from.group, &from.cluster.name, &to.cluster.name);
-        if leave == Leave::Drained {
-            info!(%group, %from, %to, "moving to the new cluster: {leave}");
-        } else {
-            stats.forced_switches.one();
-            error!(%group, %from, %to, "moving to the new cluster although the old one is not finished: {leave}");
-        }
-    }
-
-    /// Ends a membership in good order; waits for the client's end at most until `patience` ends.
-    fn leave(&mut self, mut member: Member, patience: Instant) -> Pool {
-        self.wind_up(&mut member);
-        member.last_commit();
-        let (client, pool) = member.into_parts();
-        self.closers.close(client, patience);
-        pool
-    }
-
-    fn wind_up(&self, member: &mut Member) {
-        let stop = &self.context.stop;
-        let limit = Instant::now() + self.options.drain_limit;
-        let left = member.wind_up(|| stop.deadline().map_or(limit, |deadline| limit.min(deadline.handlers)));
-        if left > 0 {
-            self.context.books.stats.drain_timeouts.one();
-            warn!(group = %member.route.group, cluster = %member.route.cluster.name, handlers = left,
-                  "leaving the cluster while handlers still run; their messages are not committed");
-        }
-    }
-
     fn end(mut self, station: Station) -> usize {
         let stop = &self.context.stop;
         let fallback = Instant::now();
@@ -351,8 +163,9 @@ impl Driver {
         let mut left = 0;
         if let Station::Joined(joined) = station {
             let mut member = joined.member;
-            left = member.wind_up(|| stop.deadline().map_or(fallback, |deadline| deadline.handlers));
-            member.last_commit();
+            let handlers = || stop.deadline().map_or(fallback, |deadline| deadline.handlers);
+            left = member.wind_up(handlers);
+            member.last_commit(handlers);
             let (client, pool) = member.into_parts();
             self.closers.close(client, end());
             pool.abort();
@@ -364,7 +177,17 @@ impl Driver {
     }
 
     fn show(&self, station: &Station) {
+        let now = Instant::now();
+        if let Station::Joined(joined) = station {
+            let Member { route, holdings, .. } = &joined.member;
+            let error = joined.member.failure();
+            // A failure of the client before lasts until this one has its place.
+            if error.is_some() || holdings.is_joined() {
+                self.context.supervision.watch(&route.cluster.name, error, now);
+            }
+        }
         let mut view = self.context.view();
+        view.seen = (now, SystemTime::now());
         view.route = self.latest.cluster.name.clone();
         let (route, holdings) = match station {
             Station::Away(away) => (&away.target, None),
@@ -374,35 +197,12 @@ impl Driver {
         view.topic = route.topic.clone();
         view.holdings = holdings.cloned();
         if let Station::Joined(joined) = station {
-            view.failure = joined.member.failure().map(ToString::to_string);
+            view.failure = joined.member.failure().map(|(error, _)| error.to_string());
         }
-    }
-}
-
-/// Says at its end that the subscription is closed. Whatever ends the poll thread, a panic in a client included, those
-/// who wait must learn of it.
-pub(super) struct ClosedAtLast {
-    context: Arc<Context>,
-    running: usize,
-}
-
-impl ClosedAtLast {
-    pub(super) fn of(context: &Arc<Context>) -> Self {
-        Self { context: Arc::clone(context), running: 0 }
-    }
-
-    /// Handlers left running.
-    pub(super) fn running(&mut self, running: usize) {
-        self.running = running;
-    }
-}
-
-impl Drop for ClosedAtLast {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            error!(group = %self.context.group, "the poll thread panicked; the subscription has ended");
+        if holdings.is_some_and(|holdings| holdings.is_joined()) {
+            (view.has_run, view.without) = (true, None);
+        } else {
+            view.without.get_or_insert_with(SystemTime::now);
         }
-        self.context.orders.close();
-        self.context.enter(Phase::Closed(self.running));
     }
 }

@@ -1,12 +1,16 @@
 //! Where a subscription gets its group from: resolved when the handler is given, given back when the group is left.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use tokio::sync::watch;
 use zms_core::{name::GroupName, route::GroupRoute};
 
 use super::{
-    DeadLetters, ShutdownError, SubscribeError,
+    DeadLetters, Fault, Health, ShutdownError, SubscribeError,
     context::{Context, Phase},
     stop::Deadline,
 };
@@ -22,9 +26,14 @@ pub(crate) struct Enrolment {
     pub(crate) route: watch::Receiver<Arc<GroupRoute>>,
     /// What sends dead letters, where there is something.
     pub(crate) dead_letters: Option<Arc<dyn DeadLetters>>,
+    /// Since when the registry is away; `None` where there is none to ask.
+    pub(crate) registry: Option<RegistryAway>,
     /// Kept until the group is left.
     pub(crate) membership: Box<dyn Membership>,
 }
+
+/// Tells since when the registry is away, if it is.
+pub(crate) type RegistryAway = Arc<dyn Fn() -> Option<SystemTime> + Send + Sync>;
 
 /// A subscription's place among others. Dropped, on the subscription's own thread, when the group is left.
 pub(crate) trait Membership: Send {
@@ -65,6 +74,20 @@ impl Ending {
     /// Gives the order to end within `limit`, and does not wait.
     pub(crate) fn order(&self, limit: Duration) {
         self.0.stop.order(Deadline::after(limit));
+    }
+
+    /// Its group, or the topic that it reads without one.
+    pub(crate) fn group(&self) -> &GroupName {
+        &self.0.group
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        self.0.health()
+    }
+
+    /// Why it has ended by itself, if it has.
+    pub(crate) fn fault(&self) -> Option<Fault> {
+        self.0.fault.get().cloned()
     }
 
     /// Gives the order and waits for the end, at most for `limit`.

@@ -91,6 +91,13 @@ pub enum Fault {
         /// What the client reports.
         reason: String,
     },
+    /// The subscription's own thread has panicked; its messages are left to the group's other members. A defect of the SDK or
+    /// of its client library: please report it, with the panic's words from the log.
+    #[error("group {group}: the subscription's thread panicked")]
+    Panicked {
+        /// The group.
+        group: GroupName,
+    },
 }
 
 /// Why a shutdown was not clean. The subscription has ended all the same, or goes on ending in the background.

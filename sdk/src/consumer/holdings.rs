@@ -235,7 +235,7 @@ impl Holdings {
         self.keep_error(result.err());
     }
 
-    fn keep_error(&self, error: Option<EngineError>) {
+    pub(super) fn keep_error(&self, error: Option<EngineError>) {
         if error.is_some() {
             *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
         }

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
 use zms_core::name::{ClusterName, TopicName};
 
 use super::{Counts, Trouble};
+use crate::serial;
 
 /// What a subscription is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum State {
     /// No client is open: the first one is being opened, or the last attempt failed and is repeated.
@@ -25,16 +28,23 @@ pub enum State {
 }
 
 /// A subscription at one moment.
-#[derive(Debug, Clone)]
+///
+/// It can be serialised, for an HTTP route for example. Names are those of the fields in `camelCase` and stay; fields may be
+/// added. Times have their unit in their name.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Inspection {
     /// What it is doing.
     pub state: State,
     /// The cluster that is handled now.
+    #[serde(serialize_with = "serial::text")]
     pub cluster: ClusterName,
     /// The cluster that the group's route names; another one while switching.
+    #[serde(serialize_with = "serial::text")]
     pub route: ClusterName,
     /// The topic that is handled now.
+    #[serde(serialize_with = "serial::text")]
     pub topic: TopicName,
     /// The present failure of opening or polling, in words; `None` when all is well.
     pub failure: Option<String>,
@@ -50,7 +60,8 @@ pub struct Inspection {
 }
 
 /// One partition held.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct PartitionView {
     /// Its number.
@@ -63,6 +74,8 @@ pub struct PartitionView {
     pub queued_messages: usize,
     /// Bytes of those not done.
     pub queued_bytes: usize,
+    /// Messages that have used up their attempts and are tried on, or whose dead letter is not taken.
+    pub blocked_messages: usize,
     /// Why it is not fetched now.
     pub paused: Option<PauseReason>,
     /// The message that holds the position.
@@ -72,24 +85,28 @@ pub struct PartitionView {
 }
 
 /// The unfinished message with the lowest offset.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct OldestView {
     /// Its offset.
     pub offset: i64,
-    /// How long ago it was fetched.
+    /// How long ago it was fetched; as JSON `ageMs`, in milliseconds.
+    #[serde(rename = "ageMs", serialize_with = "serial::millis")]
     pub age: Duration,
     /// Which attempt at it runs, or failed last; `None` when there was none.
     pub attempt: Option<u32>,
     /// Where messages are ordered by key: the hash of its partition and key, while it runs. The same in one subscription
-    /// on one cluster for the same key, another one in each process.
+    /// on one cluster for the same key, another one in each process. As JSON a text of 16 hexadecimal digits.
+    #[serde(serialize_with = "serial::some_hash")]
     pub key_hash: Option<u64>,
     /// The worker that handles it, counted from 0; `None` while it waits.
     pub worker: Option<usize>,
 }
 
 /// Why a partition is not fetched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum PauseReason {
     /// The broker has not told yet where to start.

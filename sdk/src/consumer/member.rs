@@ -1,5 +1,10 @@
 //! One membership: a client, what it holds, and the workers that its messages go to. Lives on the poll thread.
 
+mod booking;
+mod valves;
+
+pub(super) use valves::Wish;
+
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -9,20 +14,16 @@ use tracing::{debug, info, warn};
 use zms_core::{
     flow::{Load, Marks},
     route::GroupRoute,
-    tracker::Delivered,
 };
 
 use super::{
     assignment::Assignment,
     commit::Rounds,
-    delivery::Parcel,
-    holdings::{Holdings, Slot},
-    inspect::PauseReason,
+    holdings::Holdings,
     pace::{Streak, Timer},
-    pool::{Item, Pool},
-    tags::Tags,
+    pool::Pool,
 };
-use crate::engine::port::{ConsumerClient, ConsumerControl, EngineError, FailureKind, Records, Start};
+use crate::engine::port::{ConsumerClient, ConsumerControl, EngineError, FailureKind, Records};
 
 /// How long a poll waits when there is nothing to wait for but messages.
 const IDLE_POLL: Duration = Duration::from_millis(100);
@@ -36,16 +37,6 @@ const UNKNOWN_SIZE: usize = 64 << 10;
 const QUESTION_LIMIT: Duration = Duration::from_secs(2);
 /// Between commits while a move to another cluster waits for them.
 const HURRIED_COMMIT: Duration = Duration::from_millis(200);
-/// What a member is to do with its partitions now.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Wish {
-    /// Fetch nothing, for good.
-    pub(super) leaving: bool,
-    /// Fetch nothing until further notice.
-    pub(super) suspended: bool,
-    /// Others wait for what this member commits: commit often.
-    pub(super) hurry: bool,
-}
 
 /// The limits that a member keeps.
 #[derive(Debug, Clone, Copy)]
@@ -70,6 +61,7 @@ pub(super) struct Member {
     commits: Rounds,
     questions: Timer,
     polls: Streak,
+    recovery: Timer,
     poll_limit: Duration,
     /// Whether the last poll brought records.
     fetched: bool,
@@ -96,14 +88,15 @@ impl Member {
             commits: Rounds::new(now + limits.commit_interval),
             questions: Timer::new(now),
             polls: Streak::default(),
+            recovery: Timer::new(now),
             poll_limit: IDLE_POLL,
             fetched: false,
         }
     }
 
-    /// The present failure of polling, if it is failing.
-    pub(super) fn failure(&self) -> Option<&EngineError> {
-        self.polls.error.as_ref()
+    /// What the client reports now, if it reports errors, and since when.
+    pub(super) fn failure(&self) -> Option<(&EngineError, Instant)> {
+        self.polls.present()
     }
 
     /// One turn: fetch, hand over, set what flows, commit what is due. An error means that the client is useless.
@@ -144,13 +137,20 @@ impl Member {
         running(&self.holdings.assignments())
     }
 
-    /// Commits what is done, for the last time.
-    pub(super) fn last_commit(&mut self) {
+    /// Commits what is done, for the last time. A group that is forming anew takes no commit until it stands: it is
+    /// waited for until `deadline`.
+    pub(super) fn last_commit(&mut self, deadline: impl Fn() -> Instant) {
         self.commits.settle(&mut *self.client, &self.holdings, self.limits.commit_interval);
-        let assignments = self.holdings.assignments();
-        if let Err(error) = self.holdings.committer.commit(&*self.client, &assignments) {
-            warn!(group = %self.route.group, cluster = %self.route.cluster.name, %error,
-                  "last commit failed; what was done since the one before will be handled again");
+        while let Err(error) = self.holdings.committer.commit(&*self.client, &self.holdings.assignments()) {
+            let may_pass = error.kind == FailureKind::Superseded && Instant::now() < deadline();
+            // The news of how the group stands now ends the poll.
+            self.poll_limit = IDLE_POLL;
+            if !may_pass || self.turn(Wish::LEAVE).is_err() {
+                warn!(group = %self.route.group, cluster = %self.route.cluster.name, %error,
+                      "last commit failed; what was done since the one before will be handled again");
+                return;
+            }
+            self.holdings.stop_all();
         }
     }
 
@@ -172,32 +172,6 @@ impl Member {
         self.commits.not_later_than(Instant::now());
     }
 
-    fn dispatch(&mut self) {
-        if self.records.is_empty() {
-            return;
-        }
-        let sizes =
-            self.records.iter().flat_map(|records| (0..records.len()).map(|index| records.size(index)));
-        self.typical = sizes.max().unwrap_or(1).max(1);
-        let now = self.holdings.books.now_ms();
-        let mut slots = self.holdings.slots();
-        for records in self.records.drain(..) {
-            let dropped = match slots.get_mut(&records.partition()) {
-                Some(slot) if !slot.fresh && slot.assignment.is_some() => {
-                    deliver(&self.holdings, slot, records, &mut self.pool, now)
-                }
-                Some(slot) => {
-                    slot.seek = true;
-                    records.len()
-                }
-                None => records.len(),
-            };
-            self.holdings.books.stats.dropped.add(dropped);
-        }
-        drop(slots);
-        self.pool.send();
-    }
-
     fn note(&mut self, polled: Result<(), EngineError>) -> Result<(), EngineError> {
         let (group, cluster) = (&self.route.group, &self.route.cluster.name);
         if let Err(error) = &polled {
@@ -207,18 +181,52 @@ impl Member {
             }
         }
         match polled.err().or_else(|| self.holdings.take_error()) {
-            Some(error) if self.polls.begins_with(&error) => {
+            Some(error) if self.polls.take(&error, Instant::now()) => {
                 warn!(%group, %cluster, %error, "client reports an error; polling goes on");
             }
-            // A client that fails without waiting must not spin.
-            Some(_) => std::thread::sleep(FULL_POLL),
-            None => {
-                if let Some((error, count)) = self.polls.end_if_quiet() {
+            // A client that fails without waiting must not spin. Where others flow, they go on.
+            Some(_) if self.fetched => std::thread::sleep(FULL_POLL),
+            Some(_) => std::thread::sleep(IDLE_POLL),
+            None => self.look_for_recovery(),
+        }
+        Ok(())
+    }
+
+    /// A client that is refused says so once and is quiet then, so that a streak of errors is over only when the cluster
+    /// answers what it is asked.
+    fn look_for_recovery(&mut self) {
+        let now = Instant::now();
+        if !self.polls.is_quiet(now) || !self.recovery.is_due(now) || self.commits.are_failing() {
+            return;
+        }
+        match self.ask() {
+            Ok(()) => {
+                self.recovery.succeed(now);
+                if let Some((error, count)) = self.polls.end() {
+                    let (group, cluster) = (&self.route.group, &self.route.cluster.name);
                     info!(%group, %cluster, %error, count, "client works again");
                 }
             }
+            Err(error) => {
+                debug!(%error, "client does not work yet");
+                self.recovery.fail(Instant::now());
+            }
         }
-        Ok(())
+    }
+
+    /// Whether the topic is there and, if that was refused, the group is open to this client.
+    fn ask(&self) -> Result<(), EngineError> {
+        if self.client.partitions(QUESTION_LIMIT)? == 0 {
+            let reason = format!("topic {} does not exist on this cluster", self.route.topic);
+            return Err(EngineError { kind: FailureKind::UnknownTopic, reason });
+        }
+        match self.polls.present() {
+            Some((error, _)) if error.kind.is_lasting() => {
+                let any = self.holdings.slots().keys().next().copied().unwrap_or(0);
+                self.client.committed(&[any], QUESTION_LIMIT).map(drop)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn resolve(&mut self) {
@@ -235,71 +243,6 @@ impl Member {
         }
     }
 
-    /// Derives for each partition whether it may flow, and tells the client where that is news.
-    fn regulate(&mut self, wish: Wish) {
-        self.move_back();
-        let mut slots = self.holdings.slots();
-        let marks = Marks::new(self.limits.buffer, slots.len());
-        let hold = wish.hold(!marks.has_room(self.holdings.books.gauge.load()));
-        let paused = self.holdings.books.pauses.now();
-        let (mut pause, mut resume) = (Vec::new(), Vec::new());
-        let mut waits_for_workers = wish.leaving;
-        for (&partition, slot) in slots.iter_mut() {
-            let reason = slot.reason(hold.or_else(|| paused.reason(partition)), marks, self.limits.ahead);
-            waits_for_workers |= matches!(
-                reason,
-                Some(PauseReason::BufferFull | PauseReason::ShareFull | PauseReason::FarAhead)
-            );
-            match (slot.paused, reason) {
-                (None, Some(_)) => pause.push(partition),
-                (Some(_), None) => resume.push(partition),
-                _ => {}
-            }
-            slot.paused = reason;
-        }
-        drop(slots);
-        self.poll_limit = match () {
-            () if !waits_for_workers => IDLE_POLL,
-            () if self.fetched || self.poll_limit > FULL_POLL => BRIEF_POLL,
-            () => (self.poll_limit * 2).min(FULL_POLL),
-        };
-        if !pause.is_empty() {
-            self.client.pause(&pause);
-        }
-        if !resume.is_empty() {
-            self.client.resume(&resume);
-        }
-    }
-
-    /// Moves the client back to where records were dropped.
-    fn move_back(&mut self) {
-        let mut back = Vec::new();
-        for (&partition, slot) in self.holdings.slots().iter_mut() {
-            slot.fresh = false;
-            if let (true, Some(assignment)) = (slot.seek, &slot.assignment) {
-                back.push((partition, assignment.book().tracker.next()));
-            }
-        }
-        if back.is_empty() || !self.questions.is_due(Instant::now()) {
-            return;
-        }
-        for (partition, offset) in back {
-            match self.client.seek(partition, Start::At(offset), QUESTION_LIMIT) {
-                Ok(()) => {
-                    if let Some(slot) = self.holdings.slots().get_mut(&partition) {
-                        slot.seek = false;
-                    }
-                }
-                Err(error) => {
-                    debug!(cluster = %self.route.cluster.name, partition, offset, %error, "seek failed; tried again");
-                    self.questions.fail(Instant::now());
-                    return;
-                }
-            }
-        }
-        self.questions.succeed(Instant::now());
-    }
-
     fn commit_on_time(&mut self, wish: Wish) {
         let interval = self.commit_interval(wish);
         self.commits.turn(&mut *self.client, &self.holdings, interval);
@@ -309,111 +252,4 @@ impl Member {
         let usual = self.limits.commit_interval;
         if wish.hurry { usual.min(HURRIED_COMMIT) } else { usual }
     }
-}
-
-impl Wish {
-    const LEAVE: Self = Self { leaving: true, suspended: false, hurry: false };
-
-    /// Why nothing at all may flow.
-    fn hold(self, full: bool) -> Option<PauseReason> {
-        match () {
-            () if self.leaving => Some(PauseReason::Leaving),
-            () if self.suspended => Some(PauseReason::Suspended),
-            () if full => Some(PauseReason::BufferFull),
-            () => None,
-        }
-    }
-}
-
-impl Slot {
-    /// Why the partition must not flow.
-    fn reason(&mut self, hold: Option<PauseReason>, marks: Marks, ahead: usize) -> Option<PauseReason> {
-        let tracked = self.assignment.as_ref().map(|assignment| {
-            let tracker = &assignment.book().tracker;
-            (tracker.load(), tracker.span())
-        });
-        let (load, span) = tracked.unwrap_or_default();
-        let open = self.valve.update(load, marks.high());
-        let near = self.ahead.update_count(span, marks.ahead(ahead));
-        match () {
-            () if tracked.is_none() || self.seek => Some(PauseReason::Starting),
-            () if hold.is_some() => hold,
-            () if !open => Some(PauseReason::ShareFull),
-            () if !near => Some(PauseReason::FarAhead),
-            () => None,
-        }
-    }
-}
-
-/// Books records of one partition and adds them to the pool. How many were dropped.
-fn deliver(holdings: &Holdings, slot: &mut Slot, records: Records, pool: &mut Pool, now: u64) -> usize {
-    let (mut dropped, mut next) = (0, Some(records));
-    while let (Some(mut records), Some(assignment)) = (next.take(), slot.assignment.clone()) {
-        let booked = book(&assignment, &mut records, (holdings.books.tags.as_ref(), now));
-        dropped += booked.dropped;
-        holdings.books.stats.already_done.add(booked.already_done);
-        holdings.books.stats.filtered.add(booked.filtered);
-        next = booked.backwards;
-        if !records.is_empty() {
-            let load = Load { messages: records.len(), bytes: booked.bytes };
-            // Before the workers see it: an item must not give back what was not taken yet.
-            holdings.books.gauge.take(load);
-            let parcel = Parcel::new(Arc::clone(&assignment.origin), records);
-            pool.add(Item { assignment, parcel, load });
-        }
-        if let Some(records) = &next {
-            holdings.rewind(slot, records.partition(), records.offset(0));
-        }
-    }
-    dropped
-}
-
-/// What an assignment took in at once.
-#[derive(Default)]
-struct Booked {
-    bytes: usize,
-    dropped: usize,
-    already_done: usize,
-    filtered: usize,
-    /// Where the log started over, these and what follows them are still to be booked.
-    backwards: Option<Records>,
-}
-
-/// Books records under one lock, and leaves in `records` those that are to be handled.
-fn book(assignment: &Assignment, records: &mut Records, (tags, now): (Option<&Tags>, u64)) -> Booked {
-    let mut booked = Booked::default();
-    let (mut kept, mut backwards) = (0, None);
-    let mut book = assignment.book();
-    records.retain(|offset, bytes, headers| {
-        if backwards.is_some() {
-            return true;
-        }
-        match book.tracker.deliver(offset, bytes, now) {
-            Delivered::Accepted if tags.is_some_and(|tags| !tags.admit(headers)) => {
-                // Done without a run: it counts for the position alone.
-                book.tracker.complete(offset);
-                booked.filtered += 1;
-                false
-            }
-            Delivered::Accepted => {
-                kept += 1;
-                booked.bytes += bytes;
-                true
-            }
-            Delivered::AlreadyDone => {
-                booked.already_done += 1;
-                false
-            }
-            Delivered::Stopped => {
-                booked.dropped += 1;
-                false
-            }
-            Delivered::Backwards => {
-                backwards = Some(kept);
-                true
-            }
-        }
-    });
-    booked.backwards = backwards.map(|index| records.split_off(index));
-    booked
 }

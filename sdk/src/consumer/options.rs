@@ -1,8 +1,14 @@
 //! What a subscription can be told.
 
-use std::{fmt, num::NonZeroUsize, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    num::{NonZeroU32, NonZeroUsize},
+    ops::RangeInclusive,
+    sync::Arc,
+    time::Duration,
+};
 
-use zms_core::flow::Load;
+use zms_core::{flow::Load, rate::Rate};
 
 use super::{DeadLetters, Ordering, RetryPolicy, member::Limits, mode::ModeOptions, switch::DepartureLimits};
 
@@ -14,6 +20,10 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_secs(300);
 pub(super) struct Options {
     pub(super) workers: usize,
     pub(super) ordering: Ordering,
+    /// In place of `workers`, when set.
+    pub(super) adaptive: Option<RangeInclusive<usize>>,
+    /// Messages per second, and how many at once.
+    pub(super) rate: Option<(u32, u32)>,
     pub(super) retry: RetryPolicy,
     /// In place of the handle's.
     pub(super) dead_letters: Option<Arc<dyn DeadLetters>>,
@@ -35,6 +45,8 @@ impl fmt::Debug for Options {
         f.debug_struct("Options")
             .field("workers", &self.workers)
             .field("ordering", &self.ordering)
+            .field("adaptive", &self.adaptive)
+            .field("rate", &self.rate)
             .field("retry", &self.retry)
             .field("buffer", &self.buffer)
             .field("ahead", &self.ahead)
@@ -53,6 +65,8 @@ impl Default for Options {
         Self {
             workers: std::thread::available_parallelism().map_or(4, NonZeroUsize::get),
             ordering: Ordering::default(),
+            adaptive: None,
+            rate: None,
             retry: RetryPolicy::new(),
             dead_letters: None,
             buffer: Load { messages: 50_000, bytes: 64 << 20 },
@@ -94,7 +108,31 @@ impl Options {
                 self.drain_limit
             ));
         }
-        Ok(workers)
+        self.rate()?;
+        let adaptive = self.adaptive()?;
+        Ok(adaptive.map_or(workers, |workers| *workers.start()))
+    }
+
+    /// The bounds of the number of workers, where it is found out.
+    pub(super) fn adaptive(&self) -> Result<Option<RangeInclusive<NonZeroUsize>>, String> {
+        let Some(bounds) = &self.adaptive else { return Ok(None) };
+        match (NonZeroUsize::new(*bounds.start()), NonZeroUsize::new(*bounds.end())) {
+            (Some(min), Some(max)) if min <= max => Ok(Some(min..=max)),
+            _ => {
+                Err(format!("adaptive {bounds:?} workers; at least 1 is needed, and the first is the least"))
+            }
+        }
+    }
+
+    /// The rate limit.
+    pub(super) fn rate(&self) -> Result<Option<Rate>, String> {
+        let Some((messages, burst)) = self.rate else { return Ok(None) };
+        match (NonZeroU32::new(messages), NonZeroU32::new(burst)) {
+            (Some(messages), Some(burst)) => Ok(Some(Rate::per_second(messages).burst(burst))),
+            _ => Err(format!(
+                "rate_limit of {messages} messages per second, {burst} at once; at least 1 of each is needed"
+            )),
+        }
     }
 
     pub(super) fn limits(&self) -> Limits {
@@ -130,6 +168,12 @@ mod tests {
     #[test]
     fn what_cannot_work_is_refused_with_the_numbers() {
         assert!(refused(|o| o.workers = 0).contains("workers"));
+        assert!(refused(|o| o.rate = Some((0, 1))).contains("rate_limit"));
+        assert!(refused(|o| o.rate = Some((1, 0))).contains("rate_limit"));
+        assert!(refused(|o| o.adaptive = Some(0..=1)).contains("adaptive"));
+        #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
+        let reversed = Some(3..=2);
+        assert!(refused(|o| o.adaptive = reversed).contains("adaptive"));
         assert!(refused(|o| o.buffer.bytes = 0).contains("max_buffered_bytes"));
         assert!(refused(|o| o.ahead = 0).contains("max_ahead"));
         assert!(refused(|o| o.commit_interval = Duration::ZERO).contains("commit_interval"));

@@ -78,13 +78,13 @@ impl Rule {
         let mut begins = BTreeMap::new();
         for (partition, log) in logs {
             let position = committed.get(&partition);
-            let timed = match &times {
+            let at_time = match &times {
                 Some(times) if position.is_none() => times.get(&partition).copied(),
                 _ => Some(None),
             };
             // One that does not tell is asked again.
-            if let Some(timed) = timed {
-                begins.insert(partition, self.choose(position, log, timed));
+            if let Some(at_time) = at_time {
+                begins.insert(partition, self.choose(position, log, at_time));
             }
         }
         (begins, failure)

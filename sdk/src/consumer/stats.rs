@@ -15,7 +15,8 @@ macro_rules! counters {
         }
 
         /// Counts since the subscription began.
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+        #[serde(rename_all = "camelCase")]
         #[non_exhaustive]
         pub struct Counts {
             $($(#[$doc])* pub $name: u64,)*

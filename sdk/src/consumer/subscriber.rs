@@ -3,6 +3,7 @@
 use std::{
     future::Future,
     num::NonZeroUsize,
+    ops::RangeInclusive,
     sync::{Arc, atomic::AtomicU64},
     thread,
     time::{Duration, Instant},
@@ -22,7 +23,7 @@ use super::{
     enrolment::{Ending, Enrolment, Pending},
     holdings::Books,
     options::Options,
-    pool::{Batches, Crew, Each, Plan, Portion, Runner, Tasks, Threads},
+    pool::{Batches, Crew, Each, Governor, Plan, Portion, Runner, Tasks, Threads},
     stats::{Gauge, Stats},
 };
 use crate::engine::port::Engine;
@@ -38,7 +39,14 @@ impl Subscriber {
     /// Prepares a subscription of `group`. It follows `route`; when its sender is gone, the last route stands.
     pub fn new(group: GroupName, engine: Arc<dyn Engine>, route: watch::Receiver<Arc<GroupRoute>>) -> Self {
         Self::pending(Pending::new(async {
-            Ok(Enrolment { group, engine, route, dead_letters: None, membership: Box::new(()) })
+            Ok(Enrolment {
+                group,
+                engine,
+                route,
+                dead_letters: None,
+                registry: None,
+                membership: Box::new(()),
+            })
         }))
     }
 
@@ -52,6 +60,27 @@ impl Subscriber {
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.options.workers = workers;
+        self
+    }
+
+    /// Finds the number of workers out, within these bounds, from how long handlers take: it grows while that costs no
+    /// latency and shrinks when it does, so that handlers do not queue up before what they all use. It begins at the lower
+    /// bound and changes at most some times a second; about one thirty-second of the time half as many work, to measure.
+    /// Takes the place of [`workers`](Self::workers) and of [`Subscription::resize`]. Default: not adaptive.
+    ///
+    /// With [`Ordering::Partition`] no more handlers run than there are partitions, whatever the number of workers.
+    #[must_use]
+    pub fn adaptive(mut self, workers: RangeInclusive<usize>) -> Self {
+        self.options.adaptive = Some(workers);
+        self
+    }
+
+    /// Begins no more messages than so many per second, over all workers of this subscription, retries included; after a
+    /// pause up to `burst` at once. Workers that wait for it hold nothing up, a shutdown or a revocation least of all.
+    /// Timers are about a millisecond precise: for a rate of `n` a burst below `n / 100` may not reach it. Default: no limit.
+    #[must_use]
+    pub fn rate_limit(mut self, messages_per_second: u32, burst: u32) -> Self {
+        self.options.rate = Some((messages_per_second, burst));
         self
     }
 
@@ -144,7 +173,10 @@ impl Subscriber {
         self
     }
 
-    /// Sets a property of the client library for this subscription; it wins over the cluster's.
+    /// Sets a property of the client library for this subscription; it wins over the cluster's. One that the library does
+    /// not know, or whose value it does not take, is refused when the subscription begins
+    /// ([`SubscribeError::Option`]); one that does not fit the cluster's settings when the client is opened
+    /// ([`Subscription::ready`], [`Subscription::failures`]).
     #[must_use]
     pub fn property(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.properties.push((name.into(), value.into()));
@@ -252,9 +284,12 @@ fn begin(
     portion: Portion,
     runner: Arc<dyn Runner>,
 ) -> Result<Subscription, SubscribeError> {
-    let Enrolment { group, engine, route, dead_letters, membership } = enrolment;
+    let Enrolment { group, engine, route, dead_letters, registry, membership } = enrolment;
     let workers =
         options.check().map_err(|reason| SubscribeError::Option { group: group.clone(), reason })?;
+    engine
+        .check_consumer_properties(&options.properties)
+        .map_err(|reason| SubscribeError::Option { group: group.clone(), reason })?;
     let first = Arc::clone(&route.borrow());
     let ledgers = options.mode.check(&first).and_then(|()| options.mode.ledgers());
     let ledgers = ledgers.map_err(|reason| SubscribeError::Option { group: group.clone(), reason })?;
@@ -264,7 +299,12 @@ fn begin(
     if let Err(reason) = burials.check(&options.retry, &first.topic) {
         return Err(SubscribeError::Option { group, reason: format!("dead letters: {reason}") });
     }
-    let conduct = Arc::new(Conduct::new(options.retry.clone(), burials, Arc::clone(&stats)));
+    let refused = |reason| SubscribeError::Option { group: group.clone(), reason };
+    let rate = options.rate().map_err(refused)?;
+    let governor = Governor::new(rate, options.adaptive().map_err(refused)?.as_ref());
+    let crew = Crew::new(workers, governor.is_adaptive());
+    let conduct = Conduct::new(options.retry.clone(), burials, governor, Arc::clone(&stats));
+    let conduct = Arc::new(conduct);
     let plan = Plan { ordering: options.ordering, portion, runner, conduct };
     let books = Books {
         stats,
@@ -276,7 +316,7 @@ fn begin(
         tags: options.mode.tags.clone(),
         began: Instant::now(),
     };
-    let context = Arc::new(Context::new(Arc::new(books), Crew::new(workers), &first));
+    let context = Arc::new(Context::new(Arc::new(books), crew, &first, registry));
     membership.began(Ending(Arc::clone(&context)));
     let drop_limit = options.drain_limit * 2;
     let driver = Driver::new(Arc::clone(&context), engine, (options, plan), route);

@@ -3,7 +3,7 @@
 use std::{fmt, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use super::{
-    Fault, Inspection, NotReady, ResizeError, ShutdownError,
+    Failures, Fault, Health, Inspection, NotReady, ResizeError, ShutdownError,
     context::{Context, Phase},
     enrolment::Ending,
     stop::Deadline,
@@ -81,10 +81,38 @@ impl Subscription {
         let Some(workers) = NonZeroUsize::new(workers) else {
             return Err(ResizeError::None { group: group() });
         };
+        if self.context.crew.is_adaptive() {
+            return Err(ResizeError::Adaptive { group: group() });
+        }
         if matches!(*self.context.phase.borrow(), Phase::Closed(_)) {
             return Err(ResizeError::Closed { group: group() });
         }
         self.context.crew.resize(workers).map_err(|source| ResizeError::Thread { group: group(), source })
+    }
+
+    /// Whether it works, as a probe wants to know it. As cheap as [`inspect`](Self::inspect).
+    pub fn health(&self) -> Health {
+        self.context.health()
+    }
+
+    /// The failures that last until somebody mends their cause, each once: a client that cannot be opened, one that has
+    /// failed for good and is replaced, brokers that refuse this client, its topic or its group, a topic that stays
+    /// unknown, and the end of the subscription by itself. It goes on trying in all cases but the last, so that nothing
+    /// has to be done here; what repeats is not told again until it has been away for a minute, and what passes is not
+    /// told at all.
+    ///
+    /// A receiver begins with the first failure of the subscription, or with the last 16 of more.
+    ///
+    /// ```no_run
+    /// # async fn tell(subscription: &zms_sdk::Subscription) {
+    /// let mut failures = subscription.failures();
+    /// while let Some(failure) = failures.next().await {
+    ///     eprintln!("{:?} on cluster {}: {}", failure.kind, failure.cluster, failure.reason);
+    /// }
+    /// # }
+    /// ```
+    pub fn failures(&self) -> Failures {
+        self.context.supervision.failures()
     }
 
     /// What it is doing now. Cheap enough to ask every second; takes short locks only.

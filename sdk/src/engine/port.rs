@@ -34,6 +34,14 @@ pub trait Engine: Send + Sync + fmt::Debug + 'static {
         listener: Arc<dyn AssignmentListener>,
     ) -> Result<Box<dyn ConsumerClient>, OpenError>;
 
+    /// Checks properties of consumers as far as can be told without opening a client. Does not block.
+    ///
+    /// # Errors
+    /// In words, the first property that no consumer can be opened with, whatever the cluster's properties are.
+    fn check_consumer_properties(&self, _properties: &[(String, String)]) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Opens a handle for questions and administration.
     ///
     /// # Errors
@@ -154,8 +162,11 @@ pub enum FailureKind {
     TooLarge,
     /// The topic (or partition) does not exist on this cluster.
     UnknownTopic,
-    /// Not allowed to do this.
+    /// Not allowed to do this, or not known to the brokers at all.
     Denied,
+    /// The brokers do not take the client as it is set: a session timeout out of their range, another assignment strategy
+    /// than the group's, a mechanism or a version that they do not support.
+    Unsuited,
     /// The broker refused the record for good (closed topic, invalid record, policy).
     Rejected,
     /// The client's own queue is full.
@@ -171,6 +182,13 @@ pub enum FailureKind {
     Fatal,
     /// Anything else; may pass.
     Other,
+}
+
+impl FailureKind {
+    /// Whether it stays until somebody mends its cause; the client goes on trying where it can.
+    pub fn is_lasting(self) -> bool {
+        matches!(self, Self::Denied | Self::Unsuited | Self::Fenced | Self::Fatal)
+    }
 }
 
 /// A failure in the engine: its kind, and the words of the client library.
@@ -413,7 +431,8 @@ pub trait ConsumerClient: ConsumerControl + Send {
     fn poll_commit(&mut self) -> Option<Result<(), EngineError>>;
 
     /// Of a consumer opened as [`Membership::Alone`]: takes these partitions, beside those that it has.
-    /// [`AssignmentListener::assigned`] is called for them before this returns. Nobody takes them away again.
+    /// [`AssignmentListener::assigned`] is called for them before this returns; those that it does not answer for start at
+    /// the end. Nobody takes them away again.
     ///
     /// # Errors
     /// [`EngineError`] when the client refuses.

@@ -37,6 +37,13 @@ pub struct Record<'a> {
     pub headers: Headers<'a>,
 }
 
+impl Record<'_> {
+    /// Bytes that count against limits: key, payload, names and values of headers.
+    pub fn size(&self) -> usize {
+        self.key.map_or(0, <[u8]>::len) + self.payload.map_or(0, <[u8]>::len) + self.headers.size()
+    }
+}
+
 /// Where a record's parts are: its key, then its payload.
 #[derive(Debug)]
 struct Entry {

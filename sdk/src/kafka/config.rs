@@ -69,7 +69,22 @@ impl Settings {
         settings.put("enable.auto.commit", "false");
         settings.put("enable.auto.offset.store", "false");
         settings.put("enable.partition.eof", "false");
+        // Asked when the log leaves a running reader behind: retention overtook it, or the topic was created again. The
+        // library's default leaps to the end, past messages that nobody has handled.
+        settings.put("auto.offset.reset", "earliest");
         Ok(settings)
+    }
+
+    /// Whether librdkafka knows these properties and takes their values. References are left out: what they stand for may
+    /// be there later.
+    pub(super) fn check(properties: &[(String, String)]) -> Result<(), String> {
+        let mut config = ClientConfig::new();
+        for (property, value) in properties.iter().filter(|(_, value)| !secret::is_reference(value)) {
+            config.set(property, value);
+        }
+        let settings = Self { cluster: String::new(), config, secret: Vec::new() };
+        let checked = settings.config.create_native_config();
+        checked.map(drop).map_err(|error| settings.reason(&error))
     }
 
     /// For questions: sees the whole log, also what open transactions hold back, and reports only by return values,
@@ -101,7 +116,11 @@ impl Settings {
 
     /// Why librdkafka refused.
     pub(super) fn refused(&self, error: &KafkaError) -> OpenError {
-        let reason = match error {
+        OpenError::Config { cluster: self.cluster.clone(), reason: self.reason(error) }
+    }
+
+    fn reason(&self, error: &KafkaError) -> String {
+        match error {
             KafkaError::ClientConfig(_, words, property, _) if self.may_show(property) => {
                 format!("property {property}: {words}")
             }
@@ -109,8 +128,7 @@ impl Settings {
                 format!("property {property} has an invalid value")
             }
             other => self.without_secrets(other.to_string()),
-        };
-        OpenError::Config { cluster: self.cluster.clone(), reason }
+        }
     }
 
     /// Why a client cannot be used, in our own words.

@@ -12,7 +12,7 @@ use std::{
 };
 
 use rdkafka::{
-    ClientContext, TopicPartitionList,
+    ClientContext, Offset, TopicPartitionList,
     config::RDKafkaLogLevel,
     consumer::{BaseConsumer, Consumer, ConsumerContext, RebalanceProtocol},
     error::{KafkaError, KafkaResult},
@@ -167,7 +167,10 @@ impl ConsumerClient for KafkaConsumer {
     fn assign(&mut self, partitions: &[i32]) -> Result<(), EngineError> {
         let mut list = TopicPartitionList::with_capacity(partitions.len());
         for partition in partitions {
-            list.add_partition(&self.topic, *partition);
+            // With no offset at all the library would ask the group's coordinator for one, and after an answer such as
+            // "not coordinator" it never asks again: neither fetches the partition nor lets it be moved.
+            list.add_partition_offset(&self.topic, *partition, Offset::End)
+                .map_err(|error| translated(&error))?;
         }
         let membership = self.native.context();
         membership.begin(&self.native, &mut list, partitions);

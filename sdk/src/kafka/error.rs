@@ -36,7 +36,18 @@ pub(super) fn kind_of(code: RDKafkaErrorCode) -> FailureKind {
         | Code::ClusterAuthorizationFailed
         | Code::SaslAuthenticationFailed
         | Code::DelegationTokenAuthorizationFailed
+        | Code::DelegationTokenExpired
         | Code::TransactionalIdAuthorizationFailed => FailureKind::Denied,
+        Code::InconsistentGroupProtocol
+        | Code::InvalidSessionTimeout
+        | Code::InvalidGroupId
+        | Code::UnsupportedSASLMechanism
+        | Code::IllegalSASLState
+        | Code::UnsupportedVersion
+        | Code::UnsupportedFeature
+        | Code::UnsupportedAssignor
+        | Code::GroupMaxSizeReached
+        | Code::SecurityDisabled => FailureKind::Unsuited,
         Code::PolicyViolation | Code::InvalidRecord | Code::InvalidTimestamp | Code::InvalidTopic => {
             FailureKind::Rejected
         }
@@ -47,7 +58,8 @@ pub(super) fn kind_of(code: RDKafkaErrorCode) -> FailureKind {
         | Code::RebalanceInProgress
         | Code::AssignmentLost
         | Code::PollExceeded
-        | Code::StaleMemberEpoch => FailureKind::Superseded,
+        | Code::StaleMemberEpoch
+        | Code::FencedMemberEpoch => FailureKind::Superseded,
         Code::FencedInstanceId => FailureKind::Fenced,
         Code::Fatal | Code::Fenced => FailureKind::Fatal,
         _ => FailureKind::Other,
@@ -101,6 +113,40 @@ mod tests {
     fn a_limit_beyond_32_bits_of_milliseconds_stays_a_limit() {
         assert_eq!(timeout(Duration::MAX), Timeout::After(LONGEST));
         assert_eq!(timeout(Duration::from_millis(7)), Timeout::After(Duration::from_millis(7)));
+    }
+
+    #[test]
+    fn what_no_retry_mends_is_lasting_and_what_passes_is_not() {
+        use RDKafkaErrorCode as Code;
+        for lasting in [
+            Code::Authentication,
+            Code::SaslAuthenticationFailed,
+            Code::TopicAuthorizationFailed,
+            Code::GroupAuthorizationFailed,
+            Code::ClusterAuthorizationFailed,
+            Code::UnsupportedVersion,
+            Code::UnsupportedSASLMechanism,
+            Code::InvalidSessionTimeout,
+            Code::InconsistentGroupProtocol,
+            Code::FencedInstanceId,
+            Code::Fatal,
+        ] {
+            assert!(kind_of(lasting).is_lasting(), "{lasting:?}");
+        }
+        for passing in [
+            Code::AllBrokersDown,
+            Code::BrokerTransportFailure,
+            Code::UnknownTopicOrPartition,
+            Code::NotCoordinator,
+            Code::CoordinatorLoadInProgress,
+            Code::IllegalGeneration,
+            Code::FencedMemberEpoch,
+            Code::UnreleasedInstanceId,
+            Code::PollExceeded,
+            Code::RequestTimedOut,
+        ] {
+            assert!(!kind_of(passing).is_lasting(), "{passing:?}");
+        }
     }
 
     #[test]

@@ -59,6 +59,10 @@ impl Engine for KafkaEngine {
         Ok(Box::new(consumer::KafkaConsumer::open(spec, listener)?))
     }
 
+    fn check_consumer_properties(&self, properties: &[(String, String)]) -> Result<(), String> {
+        config::Settings::check(properties)
+    }
+
     fn open_admin(&self, cluster: &ClusterSpec) -> Result<Arc<dyn ClusterAdmin>, OpenError> {
         Ok(Arc::new(admin::KafkaAdmin::open(cluster)?))
     }

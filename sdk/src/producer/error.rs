@@ -226,6 +226,7 @@ impl SendError {
                 kind,
                 FailureKind::TooLarge
                     | FailureKind::Denied
+                    | FailureKind::Unsuited
                     | FailureKind::Rejected
                     | FailureKind::UnknownTopic
             ),

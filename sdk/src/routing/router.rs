@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use futures_util::future::join_all;
@@ -50,8 +50,8 @@ pub(crate) struct Router {
     pub(super) snapshot: Arc<Snapshot>,
     /// Short: maps are looked up and changed, nothing is called under it.
     table: Mutex<Table>,
-    /// Since when there is no connection; short, a copy.
-    down_since: Mutex<Option<Instant>>,
+    /// Since when there is no connection, by both clocks; short, a copy.
+    down_since: Mutex<Option<(Instant, SystemTime)>>,
     pub(super) stop: watch::Sender<bool>,
     /// Changes of cluster nodes whose left-out properties were logged; short.
     reported: Mutex<BTreeMap<String, ChangeId>>,
@@ -79,7 +79,7 @@ impl Router {
             counters: Counters::default(),
             snapshot: Arc::clone(&snapshot),
             table: Mutex::default(),
-            down_since: Mutex::new((at_start.state != SessionState::Connected).then(Instant::now)),
+            down_since: Mutex::new((at_start.state != SessionState::Connected).then(both_clocks)),
             stop: watch::Sender::new(false),
             reported: Mutex::default(),
             registry,
@@ -197,7 +197,12 @@ impl Router {
     /// The registry has been silent for as long as it may be before the snapshot is used.
     pub(super) fn grace_end(&self) -> Instant {
         let since = *self.down_since.lock().unwrap_or_else(PoisonError::into_inner);
-        since.unwrap_or_else(Instant::now) + self.config.offline_grace
+        since.map_or_else(Instant::now, |(since, _)| since) + self.config.offline_grace
+    }
+
+    /// Since when the registry is away, if it is.
+    pub(crate) fn away_since(&self) -> Option<SystemTime> {
+        self.down_since.lock().unwrap_or_else(PoisonError::into_inner).map(|(_, since)| since)
     }
 
     /// Whether what is wrong with this change of `path` was not logged before; many entries share a cluster.
@@ -209,7 +214,7 @@ impl Router {
     fn session_changed(&self, before: Session, now: Session) {
         let connected = now.state == SessionState::Connected;
         let mut down_since = self.down_since.lock().unwrap_or_else(PoisonError::into_inner);
-        *down_since = if connected { None } else { down_since.or_else(|| Some(Instant::now())) };
+        *down_since = if connected { None } else { down_since.or_else(|| Some(both_clocks())) };
         drop(down_since);
         if before.state == SessionState::Connected && now.state == SessionState::Disconnected {
             tracing::warn!("the registry is away; all routes stay as they are until it is back");
@@ -300,6 +305,10 @@ async fn follow_session(router: Weak<Router>, mut session: watch::Receiver<Sessi
         }
         seen = now;
     }
+}
+
+fn both_clocks() -> (Instant, SystemTime) {
+    (Instant::now(), SystemTime::now())
 }
 
 fn inspect_entry(entry: &Entry) -> EntryInspection {

@@ -6,13 +6,15 @@ use tokio::{sync::Semaphore, time::Instant};
 use zms_core::name::{GroupName, TopicName};
 
 use super::{
-    CloseError, ConnectError, Status, ZmsBuilder,
+    CloseError, ConnectError, Status, UnusableTopic, ZmsBuilder, ZmsHealth,
     dead_letters::DeadLetterSender,
     subscriptions::{Seat, Subscriptions},
     topics::Topics,
 };
 use crate::{
-    consumer::{DeadLetters, Ending, Enrolment, Membership, Pending, SubscribeError, Subscriber},
+    consumer::{
+        DeadLetters, Ending, Enrolment, Membership, Pending, RegistryAway, SubscribeError, Subscriber,
+    },
     engine::port::Engine,
     message::{Message, Receipt},
     producer::{Producer, ProducerConfigError, Producers, SendError},
@@ -198,6 +200,19 @@ impl Zms {
         }
     }
 
+    /// Whether it works, as a probe wants to know it. Cheap enough to ask every second.
+    pub fn health(&self) -> ZmsHealth {
+        let inner = &self.inner;
+        let unusable = inner.producers.unusable().into_iter();
+        ZmsHealth {
+            registry_away: inner.router.away_since(),
+            subscriptions: inner.subscriptions.health(),
+            unusable: unusable
+                .map(|(topic, cluster, reason)| UnusableTopic { topic, cluster, reason })
+                .collect(),
+        }
+    }
+
     /// Ends everything within `limit`: subscriptions stop taking messages, finish their handlers, commit and leave;
     /// then no further send is taken and what was is delivered; then this client leaves the registry. Handlers may
     /// send, and dead letters are sent, until they end.
@@ -231,6 +246,11 @@ impl Zms {
         self.inner.topics.open(&name, &self.inner.router, &self.inner.producers).await
     }
 
+    fn registry_away(&self) -> RegistryAway {
+        let router = Arc::downgrade(&self.inner.router);
+        Arc::new(move || router.upgrade()?.away_since())
+    }
+
     async fn enrol(&self, group: &str) -> Result<Enrolment, SubscribeError> {
         let group = GroupName::new(group)?;
         let seat = self.inner.subscriptions.take(&group)?;
@@ -239,7 +259,8 @@ impl Zms {
         let engine = Arc::clone(&self.inner.engine);
         let dead_letters: Arc<dyn DeadLetters> = Arc::new(Arc::clone(&self.inner.dead_letters));
         let membership = Box::new(Place { seat, _lease: lease });
-        Ok(Enrolment { group, engine, route, dead_letters: Some(dead_letters), membership })
+        let registry = Some(self.registry_away());
+        Ok(Enrolment { group, engine, route, dead_letters: Some(dead_letters), registry, membership })
     }
 
     async fn attend(&self, topic: &str) -> Result<Enrolment, SubscribeError> {
@@ -251,7 +272,8 @@ impl Zms {
         let engine = Arc::clone(&self.inner.engine);
         let dead_letters: Arc<dyn DeadLetters> = Arc::new(Arc::clone(&self.inner.dead_letters));
         let membership = Box::new(Place { seat, _lease: lease });
-        Ok(Enrolment { group, engine, route, dead_letters: Some(dead_letters), membership })
+        let registry = Some(self.registry_away());
+        Ok(Enrolment { group, engine, route, dead_letters: Some(dead_letters), registry, membership })
     }
 }
 

@@ -99,6 +99,8 @@ pub(crate) enum Event {
     Revoke(Vec<i32>),
     Lose(Vec<i32>),
     Fail(EngineError),
+    /// The client has a defect.
+    Panic,
 }
 
 #[derive(Debug)]
@@ -126,6 +128,8 @@ pub(crate) struct State {
     /// Questions for times fail.
     pub(crate) time_errors: VecDeque<EngineError>,
     pub(crate) refusals: usize,
+    /// How often a member has asked for the number of partitions.
+    pub(crate) questions: usize,
     /// Questions and commits fail.
     pub(crate) down: bool,
     /// Partitions whose log does not answer.
@@ -149,13 +153,14 @@ struct Log {
 #[derive(Debug, Clone)]
 struct Stored {
     offset: i64,
+    key: Option<String>,
     payload: String,
     tag: Option<&'static str>,
 }
 
 impl Stored {
     fn new(offset: i64, payload: String) -> Self {
-        Self { offset, payload, tag: None }
+        Self { offset, key: None, payload, tag: None }
     }
 
     /// One second between two offsets.
@@ -215,6 +220,19 @@ impl FakeCluster {
             payload.extend(std::iter::repeat_n(' ', padding));
             log.records.push(Stored::new(log.high, payload));
             log.high += step;
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Appends a message for each key, whose payload is its offset.
+    pub(crate) fn fill_keys(&self, partition: i32, keys: impl IntoIterator<Item = String>) {
+        let mut state = self.state();
+        let log = &mut state.logs[usize::try_from(partition).unwrap()];
+        for key in keys {
+            let payload = log.high.to_string();
+            log.records.push(Stored { key: Some(key), ..Stored::new(log.high, payload) });
+            log.high += 1;
         }
         drop(state);
         self.changed.notify_all();
@@ -280,10 +298,12 @@ fn records<'a>(partition: i32, stored: impl IntoIterator<Item = &'a Stored>) -> 
     let empty = || RecordsBuilder::with_capacity(partition, Load::default());
     let (mut full, mut filling) = (Vec::new(), empty());
     for stored in stored {
-        if !RecordsBuilder::fits(filling.load(), stored.payload.len()) {
+        let key = stored.key.as_deref().map(str::as_bytes);
+        let size = key.unwrap_or_default().len() + stored.payload.len();
+        if !RecordsBuilder::fits(filling.load(), size) {
             full.push(std::mem::replace(&mut filling, empty()).build());
         }
-        filling.push(stored.offset, Some(stored.time_ms()), None, Some(stored.payload.as_bytes()));
+        filling.push(stored.offset, Some(stored.time_ms()), key, Some(stored.payload.as_bytes()));
         if let Some(tag) = stored.tag {
             filling.header(Message::TAG_HEADER, Some(tag.as_bytes()));
         }
@@ -540,6 +560,7 @@ impl ConsumerClient for FakeClient {
                 return Ok(());
             }
             Some(Event::Fail(error)) => return Err(error),
+            Some(Event::Panic) => panic!("ordered by the test"),
             None => {}
         }
         let mut state = self.control.cluster.state();
@@ -561,6 +582,7 @@ impl ConsumerClient for FakeClient {
     }
 
     fn partitions(&self, _: Duration) -> Result<i32, EngineError> {
+        self.control.cluster.state().questions += 1;
         self.control.answer(|state| Ok(i32::try_from(state.logs.len()).unwrap()))
     }
 

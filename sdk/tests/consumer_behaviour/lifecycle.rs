@@ -120,6 +120,18 @@ async fn shutdown_ends_at_its_deadline_with_dead_handlers() {
 }
 
 #[tokio::test]
+async fn a_group_that_forms_anew_during_the_shutdown_takes_the_last_commit_when_it_stands() {
+    let (rig, cluster) = Rig::new(1);
+    cluster.fill(0, 10);
+    let script = Script::new();
+    let sub = script.subscribe(rig.subscriber().commit_interval(Duration::from_secs(3600)));
+    until("all is handled", || counts(&sub).handled == 10).await;
+    cluster.state().commit_errors.extend([FailureKind::Superseded; 3].map(failure));
+    sub.shutdown(LIMIT).await.unwrap();
+    assert_eq!((cluster.committed(0), counts(&sub).commit_failures), (Some(10), 3));
+}
+
+#[tokio::test]
 async fn shutdown_ends_at_its_deadline_with_a_dead_broker() {
     let (rig, cluster) = Rig::new(1);
     cluster.fill(0, 3);

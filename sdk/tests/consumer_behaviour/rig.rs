@@ -83,6 +83,9 @@ struct Calls {
     begun: Vec<(String, i32, i64)>,
     running: BTreeSet<(String, i32)>,
     overlaps: usize,
+    running_keys: BTreeSet<(i32, Vec<u8>)>,
+    key_overlaps: usize,
+    keys: Vec<(Vec<u8>, i64)>,
 }
 
 impl Script {
@@ -103,11 +106,17 @@ impl Script {
     pub(crate) async fn call(&self, delivery: &Delivery) {
         let at = (delivery.partition(), delivery.offset());
         let cluster = delivery.cluster().to_string();
+        let key = delivery.key().map(<[u8]>::to_vec);
         {
             let mut state = self.state.lock().unwrap();
             state.begun.push((cluster.clone(), at.0, at.1));
             let alone = state.running.insert((cluster.clone(), at.0));
             state.overlaps += usize::from(!alone);
+            if let Some(key) = &key {
+                state.keys.push((key.clone(), at.1));
+                let alone = state.running_keys.insert((at.0, key.clone()));
+                state.key_overlaps += usize::from(!alone);
+            }
         }
         loop {
             let released = self.released.notified();
@@ -118,7 +127,11 @@ impl Script {
             }
             released.await;
         }
-        self.state.lock().unwrap().running.remove(&(cluster, at.0));
+        let mut state = self.state.lock().unwrap();
+        state.running.remove(&(cluster, at.0));
+        if let Some(key) = key {
+            state.running_keys.remove(&(at.0, key));
+        }
     }
 
     pub(crate) fn subscribe(self: &Arc<Self>, subscriber: Subscriber) -> Subscription {
@@ -147,6 +160,24 @@ impl Script {
     /// Calls that began while another of the same partition ran.
     pub(crate) fn overlaps(&self) -> usize {
         self.state.lock().unwrap().overlaps
+    }
+}
+
+impl Script {
+    /// Offsets of the calls begun for a key.
+    pub(crate) fn begun_of(&self, key: &str) -> Vec<i64> {
+        let state = self.state.lock().unwrap();
+        state.keys.iter().filter(|(of, _)| of == key.as_bytes()).map(|(_, offset)| *offset).collect()
+    }
+
+    /// Calls that began while another of the same key ran.
+    pub(crate) fn key_overlaps(&self) -> usize {
+        self.state.lock().unwrap().key_overlaps
+    }
+
+    /// As [`call`](Self::call), on a thread.
+    pub(crate) fn call_blocking(&self, delivery: &Delivery) {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(self.call(delivery));
     }
 }
 

@@ -102,7 +102,8 @@ async fn a_seek_in_the_middle_of_a_stream_delivers_the_new_part_whole_and_in_ord
 async fn a_paused_member_is_not_thrown_out_and_goes_on() {
     let kafka = Kafka::start("a", 2);
     let subscriber = kafka.subscriber().drain_limit(Duration::from_secs(1));
-    let sub = now(subscriber.property("max.poll.interval.ms", "2000").handle_blocking(|_| ())).unwrap();
+    let subscriber = subscriber.property("max.poll.interval.ms", "4000");
+    let sub = now(subscriber.handle_blocking(|_| ())).unwrap();
     sub.ready().await.unwrap();
     sub.pause();
     until("both are paused", || {
@@ -112,7 +113,7 @@ async fn a_paused_member_is_not_thrown_out_and_goes_on() {
     .await;
     (0..2).for_each(|p| kafka.fill(p, 5));
     // Longer than a client may go without polling.
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    tokio::time::sleep(Duration::from_secs(6)).await;
     assert_eq!(sub.inspect().counts.handled, 0);
     sub.resume();
     until_committed(&kafka, 2, 5).await;

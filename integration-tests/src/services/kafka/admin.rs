@@ -59,6 +59,27 @@ pub(super) fn create_topic(
     Ok(())
 }
 
+pub(super) fn delete_topic(bootstrap: &str, name: &str) -> Result<(), ServiceError> {
+    let failed = |problem: String| ServiceError::Request { name: format!("Kafka at {bootstrap}"), problem };
+    let client: AdminClient<DefaultClientContext> =
+        config(bootstrap).create().map_err(|error| failed(error.to_string()))?;
+    let options = AdminOptions::new().request_timeout(Some(LIMIT)).operation_timeout(Some(LIMIT));
+    let answers = wait(client.delete_topics(&[name], &options)).map_err(|error| failed(error.to_string()))?;
+    for answer in answers {
+        answer.map_err(|(topic, code)| failed(format!("deleting topic `{topic}`: {code}")))?;
+    }
+
+    let limit = Instant::now() + LIMIT;
+    while !has_leaders(&client, name, 0) {
+        if Instant::now() > limit {
+            return Err(failed(format!("topic `{name}` is still there after {LIMIT:?}")));
+        }
+        thread::sleep(POLL);
+    }
+    Ok(())
+}
+
+/// Whether so many partitions have leaders: of a topic that does not exist, 0.
 fn has_leaders(client: &AdminClient<DefaultClientContext>, name: &str, partitions: i32) -> bool {
     let Ok(metadata) = client.inner().fetch_metadata(Some(name), ONE_ANSWER) else { return false };
     let led = |topic: &rdkafka::metadata::MetadataTopic| {

@@ -134,6 +134,14 @@ impl KafkaCluster {
         admin::create_topic(&self.direct_bootstrap(), name, partitions, settings)
     }
 
+    /// Deletes a topic, and waits until no broker knows it any more.
+    ///
+    /// # Errors
+    /// When the cluster refuses, for example because there is no such topic, or does not answer within a minute.
+    pub fn delete_topic(&self, name: &str) -> Result<(), ServiceError> {
+        admin::delete_topic(&self.direct_bootstrap(), name)
+    }
+
     fn addresses(&self, address: impl Fn(&Broker) -> String) -> String {
         self.brokers().iter().map(address).collect::<Vec<_>>().join(",")
     }

@@ -15,6 +15,7 @@ pub(in super::super) struct Crew(Mutex<State>);
 
 struct State {
     workers: NonZeroUsize,
+    is_adaptive: bool,
     pool: Weak<Shared>,
 }
 
@@ -34,6 +35,12 @@ pub enum ResizeError {
         /// The group.
         group: GroupName,
     },
+    /// The number is found out by the subscription itself: [`Subscriber::adaptive`](crate::consumer::Subscriber::adaptive).
+    #[error("group {group}: the number of workers is adaptive, so that it cannot be set")]
+    Adaptive {
+        /// The group.
+        group: GroupName,
+    },
     /// A thread could not be started.
     #[error("group {group}: no thread for a worker: {source}")]
     Thread {
@@ -45,8 +52,13 @@ pub enum ResizeError {
 }
 
 impl Crew {
-    pub(in super::super) fn new(workers: NonZeroUsize) -> Self {
-        Self(Mutex::new(State { workers, pool: Weak::new() }))
+    pub(in super::super) fn new(workers: NonZeroUsize, is_adaptive: bool) -> Self {
+        Self(Mutex::new(State { workers, is_adaptive, pool: Weak::new() }))
+    }
+
+    /// Whether the pool finds the number of workers out by itself.
+    pub(in super::super) fn is_adaptive(&self) -> bool {
+        self.state().is_adaptive
     }
 
     // Held while workers are started, so that two changes do not mix. Nobody on a hot path wants it.

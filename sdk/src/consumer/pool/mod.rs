@@ -3,6 +3,7 @@
 mod bell;
 mod crew;
 mod desk;
+mod governor;
 mod handlers;
 mod ordering;
 mod piece;
@@ -10,6 +11,8 @@ mod settling;
 mod shared;
 mod slab;
 mod strands;
+#[cfg(test)]
+mod tests;
 mod turn;
 mod worker;
 
@@ -22,6 +25,7 @@ use std::{
 
 pub(super) use self::{
     crew::Crew,
+    governor::Governor,
     handlers::{Batches, Each, Portion},
     piece::{Item, Queued},
     worker::{Runner, Tasks, Threads},

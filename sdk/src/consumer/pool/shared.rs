@@ -7,10 +7,11 @@ use std::{
 };
 
 use tokio::task::AbortHandle;
+use tracing::{debug, warn};
 use zms_core::run_queue::{RunQueue, Seat};
 
 use super::{
-    super::conduct::Conduct,
+    super::{conduct::Conduct, throttle::Throttle},
     bell::Bell,
     desk::{Desk, Running},
     piece::{Entry, Piece},
@@ -27,6 +28,7 @@ pub(in super::super) struct Shared {
     pub(super) conduct: Arc<Conduct>,
     // A plain lock: held to look a worker up when it has to be woken or shown.
     places: Mutex<Vec<Place>>,
+    refused: Throttle,
 }
 
 /// What stays when a worker ends and another one takes its number.
@@ -43,8 +45,8 @@ impl Shared {
         strands: Strands,
         grab: Grab,
     ) -> Arc<Self> {
-        let places = Mutex::default();
-        Arc::new(Self { queue: RunQueue::default(), strands, grab, runner, conduct, places })
+        let (places, refused) = (Mutex::default(), Throttle::default());
+        Arc::new(Self { queue: RunQueue::default(), strands, grab, runner, conduct, places, refused })
     }
 
     fn places(&self) -> MutexGuard<'_, Vec<Place>> {
@@ -83,6 +85,18 @@ impl Shared {
         }
         self.ring(&mut wake);
         failure.map_or(Ok(()), Err)
+    }
+
+    /// Sets the number of workers that their handlers' latency asks for.
+    pub(super) fn adapt(self: &Arc<Self>, workers: NonZeroUsize) {
+        match self.resize(workers) {
+            Ok(()) => debug!(workers, "the number of workers follows the handlers' latency"),
+            Err(error) => {
+                if let Some(not_logged) = self.refused.pass() {
+                    warn!(workers, %error, not_logged, "no thread for another worker");
+                }
+            }
+        }
     }
 
     fn staff(self: &Arc<Self>, seat: Seat<Entry>, wake: &mut Vec<usize>) -> io::Result<()> {

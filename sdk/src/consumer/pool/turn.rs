@@ -1,6 +1,12 @@
 //! What a worker has taken and works off.
 
-use std::{any::Any, collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    any::Any,
+    collections::VecDeque,
+    num::NonZeroUsize,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::{
     super::{
@@ -10,6 +16,7 @@ use super::{
         delivery::Delivery,
     },
     desk::{Desk, Running},
+    governor::Call,
     piece::{Entry, Grave, Piece, Strand},
     strands::{Grab, Strands},
 };
@@ -29,6 +36,13 @@ pub(in super::super) struct Turn {
     run: Option<Run>,
     /// The longest delay asked for by those that failed.
     again: Option<Duration>,
+    /// What the rate limit leaves for later.
+    behind: VecDeque<Piece>,
+    /// When the rate limit allows the next message.
+    held: Option<Instant>,
+    call: Option<Call>,
+    /// What the number of workers is to be.
+    workers: Option<NonZeroUsize>,
     calls: usize,
 }
 
@@ -45,8 +59,20 @@ pub(super) struct Rest<'a> {
 
 impl Turn {
     pub(super) fn new(conduct: Arc<Conduct>, desk: Arc<Desk>, worker: usize) -> Self {
-        let pieces = VecDeque::new();
-        Self { conduct, desk, worker, strand: None, pieces, run: None, again: None, calls: 0 }
+        Self {
+            conduct,
+            desk,
+            worker,
+            strand: None,
+            pieces: VecDeque::new(),
+            run: None,
+            again: None,
+            behind: VecDeque::new(),
+            held: None,
+            call: None,
+            workers: None,
+            calls: 0,
+        }
     }
 
     /// Takes what an entry stands for; whether that is anything.
@@ -68,12 +94,24 @@ impl Turn {
         std::mem::take(&mut self.calls)
     }
 
+    /// When the next message may be handled, if that is not now.
+    pub(super) fn take_held(&mut self) -> Option<Instant> {
+        self.held.take()
+    }
+
+    /// What the number of workers is to be, if that is news.
+    pub(super) fn take_workers(&mut self) -> Option<NonZeroUsize> {
+        self.workers.take()
+    }
+
     /// The next message to handle. [`end`](Self::end) comes after it.
     pub(super) fn next(&mut self) -> Option<Delivery> {
-        if self.again.is_some() || self.is_given_up() {
+        // A new number of workers is set between turns, and soon.
+        if self.again.is_some() || self.workers.is_some() || self.is_given_up() {
             return None;
         }
         self.begin();
+        self.permit(1)?;
         let message = self.pieces.front()?.first();
         let (offset, attempt) = (message.offset(), message.attempt);
         if attempt > 1 {
@@ -81,10 +119,12 @@ impl Turn {
         }
         let delivery = message.delivery();
         self.show((offset, offset), attempt);
+        self.call = self.conduct.governor.begin();
         Some(delivery)
     }
 
     pub(super) fn end(&mut self, ended: Ended<Said>) {
+        self.end_call();
         let (Some(piece), Some(run)) = (self.pieces.front_mut(), &self.run) else { return };
         let said = ended.unwrap_or_else(|panic| self.conduct.panicked(panic));
         match self.conduct.book(piece.first(), run, self.worker, said) {
@@ -108,7 +148,9 @@ impl Turn {
         }
         // One assignment's: that is how they were taken.
         self.begin();
-        let mut deliveries = Vec::with_capacity(self.pieces.iter().map(Piece::len).sum());
+        let permits = self.permit(self.pieces.iter().map(Piece::len).sum())?;
+        self.keep_first(permits);
+        let mut deliveries = Vec::with_capacity(permits);
         for message in self.pieces.iter().flat_map(Piece::messages) {
             if message.attempt > 1 {
                 self.conduct.stats.retries.one();
@@ -117,10 +159,12 @@ impl Turn {
         }
         let (first, last) = (deliveries.first()?, deliveries.last()?);
         self.show((first.offset(), last.offset()), first.attempt());
+        self.call = self.conduct.governor.begin();
         Some(Batch(deliveries))
     }
 
     pub(super) fn end_batch(&mut self, ended: Ended<Outcomes>) {
+        self.end_call();
         let Some(run) = &self.run else { return };
         let outcomes = ended.unwrap_or_else(|panic| {
             let (outcome, reason) = self.conduct.panicked(panic);
@@ -151,11 +195,49 @@ impl Turn {
     /// Ends the turn.
     pub(super) fn close(&mut self) -> Rest<'_> {
         self.desk.clear();
+        self.pieces.append(&mut self.behind);
         Rest {
             strand: self.strand.take(),
             run: self.run.take(),
             again: self.again.take(),
             pieces: &mut self.pieces,
+        }
+    }
+
+    /// How many of `most` messages may be handled now. Nothing ends the turn.
+    fn permit(&mut self, most: usize) -> Option<usize> {
+        if self.pieces.is_empty() {
+            return None;
+        }
+        match self.conduct.governor.permits(most) {
+            Ok(permits) => Some(permits),
+            Err(until) => {
+                self.held = Some(until);
+                None
+            }
+        }
+    }
+
+    /// Leaves all but the first `count` messages for later.
+    fn keep_first(&mut self, count: usize) {
+        let mut room = count;
+        for index in 0..self.pieces.len() {
+            if room == 0 {
+                self.behind = self.pieces.split_off(index);
+                return;
+            }
+            if let Some(first) = self.pieces[index].split(room) {
+                self.behind = self.pieces.split_off(index);
+                self.pieces.push_back(first);
+                return;
+            }
+            room -= self.pieces[index].len();
+        }
+    }
+
+    fn end_call(&mut self) {
+        if let Some(call) = self.call.take() {
+            self.workers = self.conduct.governor.end(call);
         }
     }
 

@@ -74,9 +74,17 @@ impl Worker {
     }
 
     fn close_turn(&mut self, clock: impl Fn() -> Instant) {
-        if let Some(entry) = self.shared.settle(self.turn.close(), clock) {
+        let left = self.shared.settle(self.turn.close(), clock);
+        if let Some(entry) = left {
             self.shared.queue.put_back(&self.seat, entry, &mut self.wake);
             self.shared.ring(&mut self.wake);
+        }
+        if let Some(until) = self.turn.take_held() {
+            self.shared.queue.hold(&mut self.seat, until, &mut self.wake);
+            self.shared.ring(&mut self.wake);
+        }
+        if let Some(workers) = self.turn.take_workers() {
+            self.shared.adapt(workers);
         }
     }
 }

@@ -33,8 +33,8 @@ impl Stuck {
             client_id: "test".to_owned(),
             group: group(),
             topic: topic("orders"),
-            properties,
             membership: Membership::Group,
+            properties,
         };
         let on_assign: OnAssign = Box::new(|control, partitions| {
             control.pause(&[1]);
