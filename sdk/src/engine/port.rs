@@ -479,15 +479,12 @@ pub trait ClusterAdmin: Send + Sync + fmt::Debug {
         limit: Duration,
     ) -> Result<std::collections::BTreeMap<String, String>, EngineError>;
 
-    /// Settings of each broker as they are in force, by its id; those that do not answer are left out, and all of a
+    /// Settings of each broker as they are in force; those that do not answer are left out, and all of a
     /// kind of cluster that does not tell.
     ///
     /// # Errors
     /// [`EngineError`] when none answers, or none may be asked.
-    fn broker_settings(
-        &self,
-        _limit: Duration,
-    ) -> Result<Vec<(i32, std::collections::BTreeMap<String, String>)>, EngineError> {
+    fn broker_settings(&self, _limit: Duration) -> Result<Vec<BrokerSettings>, EngineError> {
         Ok(Vec::new())
     }
 
@@ -507,6 +504,15 @@ pub trait ClusterAdmin: Send + Sync + fmt::Debug {
         topic: &TopicName,
         limit: Duration,
     ) -> Result<Vec<Position>, EngineError>;
+}
+
+/// What one broker is set to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrokerSettings {
+    /// Its id.
+    pub broker: i32,
+    /// The settings in force, by Kafka's names; secrets are left out.
+    pub settings: std::collections::BTreeMap<String, String>,
 }
 
 /// A topic to create.

@@ -34,7 +34,8 @@ use super::{
     log_range::log_ranges,
 };
 use crate::engine::port::{
-    ClusterAdmin, EngineError, FailureKind, LogRange, NewTopic, OpenError, Position, TopicInfo,
+    BrokerSettings, ClusterAdmin, EngineError, FailureKind, LogRange, NewTopic, OpenError, Position,
+    TopicInfo,
 };
 
 /// A handle for questions.
@@ -115,7 +116,7 @@ impl ClusterAdmin for KafkaAdmin {
         described(wait(self.native.get().describe_configs([&asked], &options(limit)), limit)?)
     }
 
-    fn broker_settings(&self, limit: Duration) -> Result<Vec<(i32, BTreeMap<String, String>)>, EngineError> {
+    fn broker_settings(&self, limit: Duration) -> Result<Vec<BrokerSettings>, EngineError> {
         let deadline = deadline(limit);
         let metadata =
             self.client().fetch_metadata(None, timeout(limit)).map_err(|error| translated(&error))?;
@@ -126,10 +127,10 @@ impl ClusterAdmin for KafkaAdmin {
         let ask = |(id, broker)| (id, self.native.get().describe_configs([broker], &left));
         let answers: Vec<_> = brokers.iter().map(|(id, broker)| ask((*id, broker))).collect();
         let (mut told, mut refused) = (Vec::new(), None);
-        for (id, answer) in answers {
+        for (broker, answer) in answers {
             let left = deadline.saturating_duration_since(Instant::now());
             match wait(answer, left).and_then(described) {
-                Ok(settings) => told.push((id, settings)),
+                Ok(settings) => told.push(BrokerSettings { broker, settings }),
                 Err(error) => refused = Some(error),
             }
         }

@@ -53,7 +53,6 @@ impl Producer {
 }
 
 /// The message, on a thread that may wait.
-#[expect(clippy::result_large_err, reason = "the refused message goes back to its owner")]
 pub(crate) fn may_block(topic: &str, message: Message) -> Result<Message, SendError> {
     match Handle::try_current() {
         Ok(_) => Err(SendError::AsyncThread { topic: topic.to_owned(), message: Returned::from(message) }),

@@ -10,15 +10,14 @@ use zms_core::{resolve::cluster_spec, route::ChangeId};
 use zms_sdk::{
     ClusterName, TopicName,
     admin::ClusterMeta,
-    engine::port::{ClusterAdmin, EngineError, TopicInfo},
+    engine::port::{BrokerSettings, ClusterAdmin, EngineError, TopicInfo},
     producer,
 };
 
 use super::{
     estate::{Estate, uses},
     finding::Finding,
-    limits::{self, Brokers},
-    topic,
+    limits, topic,
 };
 use crate::context::open_cluster;
 
@@ -129,7 +128,12 @@ impl Question {
     }
 
     /// Stops at the first question without an answer: a cluster that died meanwhile must not cost a limit for each.
-    fn topics(&self, client: &Arc<dyn ClusterAdmin>, brokers: &Brokers, limit: Duration) -> Vec<Finding> {
+    fn topics(
+        &self,
+        client: &Arc<dyn ClusterAdmin>,
+        brokers: &[BrokerSettings],
+        limit: Duration,
+    ) -> Vec<Finding> {
         let mut findings = Vec::new();
         let until = Instant::now() + ALL_TOPICS;
         for (done, (name, overrides)) in self.topics.iter().enumerate() {

@@ -2,19 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use zms_sdk::producer::Limits;
+use zms_sdk::{engine::port::BrokerSettings, producer::Limits};
 
 use super::finding::Finding;
-
-/// The settings in force of each broker that told them.
-pub(super) type Brokers = [(i32, BTreeMap<String, String>)];
 
 /// What a record costs around its payload and key: by Kafka's defaults `replica.fetch.max.bytes` lies so much below the
 /// largest message, and nobody chose that.
 const OVERHEAD: u64 = 12;
 
 /// Judges the brokers of a cluster against the messages that its producers may send by the cluster's entry.
-pub(super) fn cluster(name: &str, brokers: &Brokers, client: u64) -> Vec<Finding> {
+pub(super) fn cluster(name: &str, brokers: &[BrokerSettings], client: u64) -> Vec<Finding> {
     let subject = format!("cluster {name}");
     let mut findings = Vec::new();
     if let Some((low, high)) = range(brokers, "message.max.bytes").filter(|(low, high)| low < high) {
@@ -59,7 +56,7 @@ pub(super) fn cluster(name: &str, brokers: &Brokers, client: u64) -> Vec<Finding
 pub(super) fn topic(
     subject: &str,
     settings: &BTreeMap<String, String>,
-    brokers: &Brokers,
+    brokers: &[BrokerSettings],
     limits: &Limits,
 ) -> Vec<Finding> {
     let largest = number(settings, "max.message.bytes");
@@ -84,13 +81,13 @@ pub(super) fn topic(
     replica.into_iter().chain(compression).collect()
 }
 
-fn least(brokers: &Brokers, name: &str) -> Option<(i32, u64)> {
-    let told = brokers.iter().filter_map(|(id, settings)| Some((*id, number(settings, name)?)));
+fn least(brokers: &[BrokerSettings], name: &str) -> Option<(i32, u64)> {
+    let told = brokers.iter().filter_map(|it| Some((it.broker, number(&it.settings, name)?)));
     told.min_by_key(|(_, value)| *value)
 }
 
-fn range(brokers: &Brokers, name: &str) -> Option<(u64, u64)> {
-    let values = || brokers.iter().filter_map(|(_, settings)| number(settings, name));
+fn range(brokers: &[BrokerSettings], name: &str) -> Option<(u64, u64)> {
+    let values = || brokers.iter().filter_map(|it| number(&it.settings, name));
     Some((values().min()?, values().max()?))
 }
 
@@ -109,14 +106,14 @@ mod tests {
     }
 
     /// As Kafka is by default.
-    fn broker(id: i32, changed: &[(&str, &str)]) -> (i32, BTreeMap<String, String>) {
+    fn broker(broker: i32, changed: &[(&str, &str)]) -> BrokerSettings {
         let mut all = settings(&[
             ("message.max.bytes", "1048588"),
             ("replica.fetch.max.bytes", "1048576"),
             ("socket.request.max.bytes", "104857600"),
         ]);
         all.extend(settings(changed));
-        (id, all)
+        BrokerSettings { broker, settings: all }
     }
 
     fn limits(overrides: &[(&str, &str)]) -> Limits {
