@@ -491,6 +491,33 @@ pub trait ClusterAdmin: Send + Sync + fmt::Debug {
         topic: &TopicName,
         limit: Duration,
     ) -> Result<Vec<Position>, EngineError>;
+
+    /// The members of a group, with what they have of a topic; empty where the engine cannot tell, as for groups whose
+    /// assignment is the broker's (`group.protocol=consumer`).
+    ///
+    /// # Errors
+    /// [`EngineError`] when no broker answers.
+    fn members(
+        &self,
+        _group: &GroupName,
+        _topic: &TopicName,
+        _limit: Duration,
+    ) -> Result<Vec<GroupMember>, EngineError> {
+        Ok(Vec::new())
+    }
+}
+
+/// A member of a consumer group, as the brokers know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupMember {
+    /// The id that the group has given it.
+    pub id: String,
+    /// Its `client.id`.
+    pub client_id: String,
+    /// The address that it comes from.
+    pub host: String,
+    /// What it has of the topic.
+    pub partitions: Vec<i32>,
 }
 
 /// A topic to create.
