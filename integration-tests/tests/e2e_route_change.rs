@@ -8,6 +8,7 @@ use zms_integration_tests::estate::{CLOSE_LIMIT, Estate, Sender, Trial};
 use zms_integration_tests::guarantees::Kept;
 use zms_integration_tests::services::require_services;
 use zms_integration_tests::wait::eventually;
+use zms_sdk::consumer::Ordering;
 use zms_sdk::{Subscription, Zms};
 
 /// Handled on a cluster before the next change, so that each change meets running traffic.
@@ -15,6 +16,8 @@ const SOME: u64 = 300;
 
 /// How long a send or the group may stand still at a change; far more than a change takes on a busy machine.
 const GAP_LIMIT: Duration = Duration::from_secs(45);
+
+const BY_KEY: &[Kept] = &[Kept::NoLoss, Kept::AtLeastOnce, Kept::KeyOrder, Kept::NoDuplicates];
 
 /// Four senders in two processes, a group of two members in two more.
 struct Running {
@@ -30,7 +33,7 @@ async fn services_follow_a_change_by_hand_without_loss_duplicates_or_reordering(
         return;
     }
     let estate = Estate::shared().await;
-    let running = Running::start(&estate).await;
+    let running = Running::start(&estate, Ordering::Partition).await;
     running.until_handled_on("a").await;
     running.change(&estate, "b").await;
     running.finish("a to b", 1).await;
@@ -42,20 +45,34 @@ async fn services_follow_there_and_back() {
         return;
     }
     let estate = Estate::shared().await;
-    let running = Running::start(&estate).await;
+    let running = Running::start(&estate, Ordering::Partition).await;
     running.until_handled_on("a").await;
     running.change(&estate, "b").await;
     running.change(&estate, "a").await;
     running.finish("a to b to a", 2).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_in_the_order_of_keys_follows_there_and_back() {
+    if !require_services() {
+        return;
+    }
+    let estate = Estate::shared().await;
+    let running = Running::start(&estate, Ordering::Key).await;
+    running.until_handled_on("a").await;
+    running.change(&estate, "b").await;
+    running.change(&estate, "a").await;
+    running.finish("a to b to a by key", 2).await;
+}
+
 impl Running {
-    async fn start(estate: &Estate) -> Self {
-        let trial = Trial::begin(estate, 8, Kept::CLEAN).await;
+    async fn start(estate: &Estate, ordering: Ordering) -> Self {
+        let kept = if ordering == Ordering::Key { BY_KEY } else { Kept::CLEAN };
+        let trial = Trial::begin(estate, 8, kept).await;
         let (mut handles, mut members, mut senders) = (Vec::new(), Vec::new(), Vec::new());
         for number in 1..=2 {
             let zms = estate.open(&format!("member-{number}")).await;
-            members.push(trial.member(&zms).await);
+            members.push(trial.member_with(&zms, |s| s.workers(4).ordering(ordering)).await);
             handles.push(zms);
         }
         for process in 1..=2 {

@@ -79,7 +79,7 @@ async fn a_first_send_under_contention_opens_one_client() {
 #[tokio::test(flavor = "multi_thread")]
 async fn names_that_lead_nowhere_leave_nothing_behind() {
     let (sandbox, _) = orders_on_a().await;
-    let zms = sandbox.builder().resolve_timeout(Duration::from_millis(200)).connect().await.unwrap();
+    let zms = sandbox.builder().resolve_timeout(Duration::from_secs(5)).connect().await.unwrap();
     let error = zms.send("no-such-topic", Message::new("kept").key("k")).await.unwrap_err();
     assert!(error.to_string().contains("zmsctl topic add no-such-topic"), "{error}");
     assert_eq!(error.into_message(), Some(Message::new("kept").key("k")));

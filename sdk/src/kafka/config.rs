@@ -69,6 +69,9 @@ impl Settings {
         settings.put("enable.auto.commit", "false");
         settings.put("enable.auto.offset.store", "false");
         settings.put("enable.partition.eof", "false");
+        // Asked when the log leaves a running reader behind: retention overtook it, or the topic was created again. The
+        // library's default leaps to the end, past messages that nobody has handled.
+        settings.put("auto.offset.reset", "earliest");
         Ok(settings)
     }
 
