@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 use zms_sdk::{
     Message,
     consumer::Subscription,
@@ -81,6 +81,27 @@ async fn members_come_and_go_and_nothing_is_lost() {
         assert_eq!(log.distinct(), 1200, "{protocol}");
         steady.shutdown(LIMIT).await.unwrap();
     }
+}
+
+/// One thread for all handlers and for whoever waits for members: a rebalance must need none of them.
+#[tokio::test]
+async fn on_one_thread_members_come_and_go_and_no_rebalance_waits_for_it() {
+    let kafka = Kafka::start("a", 2);
+    let route = watch::Sender::new(route(&kafka.spec));
+    let log = Log::new();
+    let steady = log.subscribe(with_properties(&route, &FAST_GROUP_PROPERTIES));
+    steady.ready().await.unwrap();
+    for round in 1..=3 {
+        let guest = log.subscribe(with_properties(&route, &FAST_GROUP_PROPERTIES));
+        (0..2).for_each(|p| kafka.fill(p, 50));
+        timeout(LIMIT, guest.ready()).await.expect("the group answers").unwrap();
+        guest.shutdown(LIMIT).await.unwrap();
+        until("one has them all", || held(&steady) == 2).await;
+        until_committed(&kafka, 2, 50 * round).await;
+    }
+    assert_eq!(steady.inspect().counts.drain_timeouts, 0);
+    assert_eq!(log.distinct(), 300);
+    steady.shutdown(LIMIT).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
