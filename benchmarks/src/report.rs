@@ -209,6 +209,9 @@ pub(crate) fn heading(contest: &Contest, arguments: &BenchArgs) -> String {
     for line in settings_in_words(work) {
         _ = writeln!(text, "# all sides: {line}");
     }
+    if let (Some(note), Ok(messages)) = (work.note, work.messages(arguments.messages, arguments.mock)) {
+        _ = writeln!(text, "# {}", note(messages));
+    }
     text
 }
 

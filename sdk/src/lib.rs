@@ -22,5 +22,7 @@ pub use headers::{HeaderRef, Headers, HeadersIter};
 pub use message::{Header, Message, Receipt};
 pub use producer::{Producer, SendError};
 pub use routing::ResolveError;
-pub use zms::{CloseError, ConnectError, Status, Zms, ZmsBuilder};
+pub use zms::{
+    CloseError, ConnectError, Status, SubscriptionHealth, UnusableTopic, Zms, ZmsBuilder, ZmsHealth,
+};
 pub use zms_core::name::{ClusterName, GroupName, NameError, TopicName};

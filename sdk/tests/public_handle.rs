@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use zms_sdk::{Delivery, Message, Outcome, ResolveError, SendError, SubscribeError, Zms, testing::Sandbox};
+use zms_sdk::{
+    Delivery, Health, Message, Outcome, ResolveError, SendError, SubscribeError, Zms, consumer::Cause,
+    testing::Sandbox,
+};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -76,7 +79,7 @@ async fn a_first_send_under_contention_opens_one_client() {
 #[tokio::test(flavor = "multi_thread")]
 async fn names_that_lead_nowhere_leave_nothing_behind() {
     let (sandbox, _) = orders_on_a().await;
-    let zms = sandbox.builder().resolve_timeout(Duration::from_millis(200)).connect().await.unwrap();
+    let zms = sandbox.builder().resolve_timeout(Duration::from_secs(5)).connect().await.unwrap();
     let error = zms.send("no-such-topic", Message::new("kept").key("k")).await.unwrap_err();
     assert!(error.to_string().contains("zmsctl topic add no-such-topic"), "{error}");
     assert_eq!(error.into_message(), Some(Message::new("kept").key("k")));
@@ -149,5 +152,31 @@ async fn a_property_that_no_client_takes_is_refused_at_once_and_leaves_the_group
     let elsewhere = zms.subscribe("billing").property("client.rack", "${env:ZMS_NO_SUCH_RACK}");
     let begun = elsewhere.handle_blocking(|_| ()).await.unwrap();
     assert!(begun.ready().await.unwrap_err().to_string().contains("ZMS_NO_SUCH_RACK"));
+    zms.close(LIMIT).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handle_tells_how_its_parts_are() {
+    let (sandbox, zms) = orders_on_a().await;
+    let idle = serde_json::to_value(zms.health()).unwrap();
+    let nothing = serde_json::json!({"registryAwaySinceMs": null, "subscriptions": [], "unusable": []});
+    assert_eq!(idle, nothing);
+    let sub = zms.subscribe("billing").handle_blocking(|_| ()).await.unwrap();
+    sub.ready().await.unwrap();
+    until("it is ready", || zms.health().is_ready()).await;
+    assert_eq!(zms.health().subscriptions[0].group.as_str(), "billing");
+
+    sandbox.registry_down();
+    until("the registry is missed", || zms.health().registry_away.is_some()).await;
+    let away = |cause: &Cause| matches!(cause, Cause::RegistryAway { .. });
+    let Health::Degraded { causes } = sub.health() else { panic!("{:?}", sub.health()) };
+    assert!(causes.iter().all(away), "{causes:?}");
+    assert!(zms.health().is_ready() && zms.health().is_alive(), "it is no outage");
+
+    let status = serde_json::to_value(zms.status()).unwrap();
+    assert_eq!(status["registry"]["state"], "disconnected");
+    assert!(status["sends"]["pool"]["longestWaitMs"].is_u64());
+    drop(sub);
+    until("it is over", || zms.health().subscriptions.is_empty()).await;
     zms.close(LIMIT).await.unwrap();
 }

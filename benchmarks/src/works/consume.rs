@@ -37,6 +37,7 @@ pub(super) const BY_PARTITION: Work = Work {
     mock_limit: 300_000,
     settings: &[("consumer", settings::CONSUMER)],
     profile: "durable",
+    note: None,
     ours: by_partition,
     standards: &[],
     incumbents: &against(Goal::AtLeast(1.2), Goal::AtMost(0.7)),

@@ -8,6 +8,7 @@ mod java;
 mod payload;
 mod produce;
 mod roundtrip;
+mod schedule;
 mod stuck;
 mod tally;
 mod waits;
@@ -65,6 +66,8 @@ pub(crate) struct Work {
     pub(crate) settings: &'static [(&'static str, Settings)],
     /// The SDK's producer profile with these settings.
     pub(crate) profile: &'static str,
+    /// What else its heading tells, by the number of messages.
+    pub(crate) note: Option<fn(u64) -> String>,
     pub(crate) ours: Measure,
     /// What our side should reach whatever the incumbents do.
     pub(crate) standards: &'static [Standard],

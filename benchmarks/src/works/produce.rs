@@ -30,6 +30,7 @@ pub(super) const WORK: Work = Work {
     mock_limit: u64::MAX,
     settings: &[("producer", settings::PRODUCER)],
     profile: "durable",
+    note: None,
     ours,
     standards: &[],
     incumbents: &[

@@ -29,6 +29,7 @@ pub(super) const WORK: Work = Work {
     mock_limit: 2_000,
     settings: &[("producer", settings::PROMPT_PRODUCER), ("consumer", settings::CONSUMER)],
     profile: "latency",
+    note: None,
     ours,
     standards: &[],
     incumbents: &[Incumbent {

@@ -32,6 +32,7 @@ pub(super) const WORK: Work = Work {
     mock_limit: 240_000,
     settings: &[("producer", settings::PROMPT_PRODUCER)],
     profile: "latency",
+    note: None,
     ours: stuck,
     standards: &[Standard { name: "peak_memory_mib", of: Sample::peak_mib, goal: Goal::AtMost(256.0) }],
     incumbents: &[Incumbent {
@@ -115,7 +116,7 @@ impl Counted {
         }
         self.watch.get_or_init(Stopwatch::start);
         let number = self.others.fetch_add(1, Ordering::AcqRel);
-        let sent = delivery.payload().and_then(|payload| payload::number_of(payload));
+        let sent = delivery.payload().and_then(payload::number_of);
         if let Some(sent) = sent.filter(|_| number.is_multiple_of(LOOK_AT_ONE_IN)) {
             let latency = Duration::from_nanos(feed::now().saturating_sub(sent));
             self.latencies.lock().unwrap_or_else(PoisonError::into_inner).push(latency);

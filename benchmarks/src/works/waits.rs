@@ -15,7 +15,10 @@ use std::{
 use tokio::sync::mpsc;
 use zms_sdk::{Delivery, Outcome, consumer};
 
-use super::{Incumbent, Metric, Stage, Standard, Work, java, payload};
+use super::{
+    Incumbent, Metric, Stage, Standard, Work, java, payload,
+    schedule::{self, Turn},
+};
 use crate::{
     Failure,
     job::Job,
@@ -26,15 +29,18 @@ use crate::{
 /// Handlers that may run side by side, on every side.
 pub(super) const WORKERS: u32 = 64;
 
+const KEYS: u64 = 1000;
+
 pub(super) const BLOCKING: Work = Work {
     name: "waits",
     what: "1 partition, 1,000 keys in order, 64 handlers side by side that block for 0 to 5 ms",
     metric: Metric::Rate,
-    stage: Stage::Filled { partitions: 1, keys: Some(1000) },
+    stage: Stage::Filled { partitions: 1, keys: Some(KEYS) },
     messages: 10_000,
     mock_limit: 10_000,
     settings: &[],
     profile: "durable",
+    note: Some(best_possible),
     ours: blocking,
     standards: &[Standard { name: "of_the_ideal", of: Sample::of_the_ideal, goal: Goal::AtLeast(0.95) }],
     incumbents: &[
@@ -63,6 +69,16 @@ pub(super) const ASYNC: Work = Work {
     ours: asynchronous,
     ..BLOCKING
 };
+
+fn best_possible(messages: u64) -> String {
+    let best = |turn| schedule::of_the_ideal(messages, KEYS, WORKERS, turn);
+    format!(
+        "without any overhead of_the_ideal={:.3}, if the key with the lowest offset is next; {:.3}, if the key that \
+         waits longest is",
+        best(Turn::LowestOffset),
+        best(Turn::LongestWait),
+    )
+}
 
 fn blocking(job: &Job) -> Result<Sample, Failure> {
     super::runtime()?.block_on(async {
@@ -146,7 +162,7 @@ impl Account {
 
     fn begin(&self, delivery: &Delivery) -> Run {
         self.watch.get_or_init(Stopwatch::start);
-        let number = delivery.payload().and_then(|payload| payload::number_of(payload));
+        let number = delivery.payload().and_then(payload::number_of);
         Run { began: Instant::now(), wait: payload::wait_of(number.unwrap_or_default()) }
     }
 

@@ -65,6 +65,8 @@ fn noted(progress: &[Committed]) -> usize {
 fn tell(trial: &Trial, progress: &[Committed]) {
     for Committed { partition, position, done } in progress {
         trial.kept().committed("a", *partition, *position);
-        done.iter().for_each(|offset| trial.kept().noted("a", *partition, *offset));
+        for offset in done {
+            trial.kept().noted("a", *partition, *offset);
+        }
     }
 }

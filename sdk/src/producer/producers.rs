@@ -12,11 +12,15 @@ use tokio::{
     sync::{Notify, watch},
     time::{Instant, sleep, sleep_until, timeout, timeout_at},
 };
-use zms_core::route::TopicRoute;
+use zms_core::{
+    name::{ClusterName, TopicName},
+    route::TopicRoute,
+};
 
 use super::{
     clients::Clients,
     handle::Producer,
+    holding::Why,
     map::TopicMap,
     options::ProducerConfig,
     profile::ProducerConfigError,
@@ -109,6 +113,15 @@ impl Producers {
     pub(crate) fn stats(&self) -> ProducerStats {
         let pool = PoolStats::of(&self.core.pool);
         ProducerStats { waiting: pool.waiting, free_bytes: pool.free, pool, ..self.core.counters.snapshot() }
+    }
+
+    /// Topics for which no client can be opened, with their cluster and the reason.
+    pub(crate) fn unusable(&self) -> Vec<(TopicName, ClusterName, String)> {
+        let unusable = |topic: Arc<Topic>| match topic.why() {
+            Why::Unusable { cluster, reason } => Some((topic.name.clone(), cluster, reason)),
+            _ => None,
+        };
+        self.topics.all().into_iter().filter_map(unusable).collect()
     }
 
     /// Changes the total of the send buffer while everything runs. Made smaller, it takes effect as reports come in;

@@ -5,11 +5,13 @@ use std::{
     time::Duration,
 };
 
+use serde::{Serialize, Serializer};
 use tokio::time::Instant;
 pub use zms_core::pool::ClusterUse;
-use zms_core::pool::Usage;
+use zms_core::{name::ClusterName, pool::Usage};
 
 use super::room::Pool;
+use crate::serial;
 
 /// Counted since the start; `*_now` and the bytes are gauges.
 #[derive(Debug, Default)]
@@ -35,7 +37,8 @@ impl Counters {
 }
 
 /// What sending has come to, as a snapshot.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ProducerStats {
     /// Messages acknowledged.
@@ -71,7 +74,8 @@ pub struct ProducerStats {
 }
 
 /// The send buffer as a snapshot; all but the counts since the start are gauges.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct PoolStats {
     /// Bytes shared by all messages accepted and not yet reported.
@@ -82,7 +86,9 @@ pub struct PoolStats {
     pub topic_cap: usize,
     /// Sends that wait for room.
     pub waiting: usize,
-    /// How long the one has waited that has waited longest; zero when none waits.
+    /// How long the one has waited that has waited longest, zero when none waits; as JSON `longestWaitMs`, in
+    /// milliseconds.
+    #[serde(rename = "longestWaitMs", serialize_with = "serial::millis")]
     pub longest_wait: Duration,
     /// Sends since the start for which there was no room at once.
     pub exhaustions: u64,
@@ -91,7 +97,29 @@ pub struct PoolStats {
     /// Blocks of memory kept for reuse; they count as free.
     pub idle_blocks: usize,
     /// Each cluster in use: what its messages have, what is kept for it, and the most that it may have.
+    #[serde(serialize_with = "clusters")]
     pub clusters: Vec<ClusterUse>,
+}
+
+fn clusters<S: Serializer>(clusters: &[ClusterUse], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(clusters.iter().map(ClusterView::of))
+}
+
+/// A [`ClusterUse`] as it is serialised: the core knows no serde.
+#[derive(Serialize)]
+struct ClusterView<'a> {
+    cluster: Option<&'a str>,
+    used: usize,
+    floor: usize,
+    ceiling: usize,
+}
+
+impl<'a> ClusterView<'a> {
+    fn of(of: &'a ClusterUse) -> Self {
+        let ClusterUse { cluster, used, floor, ceiling } = of;
+        let cluster = cluster.as_ref().map(ClusterName::as_str);
+        Self { cluster, used: *used, floor: *floor, ceiling: *ceiling }
+    }
 }
 
 impl PoolStats {

@@ -108,7 +108,8 @@ pub enum RegistryError {
 }
 
 /// Connection state, as a latest value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Session {
     /// Whether requests are answered now.
     pub state: SessionState,
@@ -121,7 +122,8 @@ pub struct Session {
 }
 
 /// See [`Session`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum SessionState {
     /// No connection yet, or lost and being restored.
     #[default]

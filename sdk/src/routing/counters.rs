@@ -35,7 +35,8 @@ pub(super) struct Counters {
 }
 
 /// Counts since the start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct RoutingCounters {
     /// Routes pushed to producers and groups.

@@ -135,6 +135,8 @@ pub enum BrokerError {
     PolicyViolation,
     /// Not allowed on this topic.
     TopicDenied,
+    /// Not allowed in this group.
+    GroupDenied,
     /// The group's coordinator is starting.
     CoordinatorLoading,
     /// Another broker coordinates the group.
@@ -162,6 +164,7 @@ impl BrokerError {
             Self::NotEnoughReplicas => Native::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS,
             Self::PolicyViolation => Native::RD_KAFKA_RESP_ERR_POLICY_VIOLATION,
             Self::TopicDenied => Native::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED,
+            Self::GroupDenied => Native::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED,
             Self::CoordinatorLoading => Native::RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS,
             Self::NotCoordinator => Native::RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
             Self::IllegalGeneration => Native::RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION,
@@ -285,7 +288,17 @@ impl MockCluster {
             .map_err(|code| MockClusterError::new(&format!("hide topic {topic}"), code))
     }
 
-    /// Ends [`Self::hide_topic`].
+    /// Lets the cluster refuse a topic to everybody, or no longer with [`Self::show_topic`]. Its log stays.
+    ///
+    /// # Errors
+    /// When the name is no topic name.
+    pub fn deny_topic(&self, topic: &str) -> Result<(), MockClusterError> {
+        self.native
+            .topic_error(topic, RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED)
+            .map_err(|code| MockClusterError::new(&format!("deny topic {topic}"), code))
+    }
+
+    /// Ends [`Self::hide_topic`] and [`Self::deny_topic`].
     ///
     /// # Errors
     /// When the name is no topic name.

@@ -1,6 +1,11 @@
 //! A whole estate inside the process: clusters, a registry, and handles that see them as services do.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use zms_core::property::{Scope, check};
 
@@ -28,12 +33,15 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct Sandbox {
     store: MemoryRegistry,
+    /// The registry clients of the handles made here.
+    handles: Mutex<Vec<Handle>>,
     clusters: BTreeMap<String, MockCluster>,
     admin: Admin,
 }
+
+type Handle = Box<dyn Fn() -> Option<MemoryRegistry> + Send + Sync>;
 
 /// The sandbox could not do as told.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +83,7 @@ impl Sandbox {
                 .await?;
             clusters.insert(name.to_owned(), cluster);
         }
-        Ok(Self { store, clusters, admin })
+        Ok(Self { store, handles: Mutex::default(), clusters, admin })
     }
 
     /// Creates a topic on every cluster, so that it can move, and registers it as living on `cluster`.
@@ -134,7 +142,29 @@ impl Sandbox {
 
     /// Settings for such a handle.
     pub fn builder(&self) -> ZmsBuilder {
-        Zms::builder().registry(self.store.connect().shared()).resolve_timeout(Duration::from_secs(10))
+        let client = self.store.connect();
+        self.handles().push(Box::new(client.observed()));
+        Zms::builder().registry(client.shared()).resolve_timeout(Duration::from_secs(10))
+    }
+
+    /// Cuts all handles made here off from the registry, which itself can still be edited: what they would see of an
+    /// outage.
+    pub fn registry_down(&self) {
+        self.each_client(MemoryRegistry::disconnect);
+    }
+
+    /// Gives those that were cut off their registry back.
+    pub fn registry_up(&self) {
+        self.each_client(MemoryRegistry::reconnect);
+    }
+
+    fn each_client(&self, order: impl Fn(&MemoryRegistry)) {
+        let mut handles = self.handles();
+        handles.retain(|client| client().inspect(&order).is_some());
+    }
+
+    fn handles(&self) -> MutexGuard<'_, Vec<Handle>> {
+        self.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A cluster, to break and to mend.
@@ -148,7 +178,8 @@ impl Sandbox {
             .ok_or_else(|| SandboxError::NoCluster { name: name.to_owned(), known: known() })
     }
 
-    /// The registry, to break and to mend.
+    /// The registry, as a client of its own: what is broken on it concerns no handle. For those see
+    /// [`registry_down`](Self::registry_down).
     pub fn registry(&self) -> &MemoryRegistry {
         &self.store
     }
@@ -156,5 +187,11 @@ impl Sandbox {
     /// The registry's editor.
     pub fn admin(&self) -> &Admin {
         &self.admin
+    }
+}
+
+impl fmt::Debug for Sandbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sandbox").field("clusters", &self.clusters).finish_non_exhaustive()
     }
 }

@@ -6,7 +6,7 @@ use tokio::{sync::Semaphore, time::Instant};
 use zms_core::name::{GroupName, TopicName};
 
 use super::{
-    CloseError, ConnectError, Status, ZmsBuilder,
+    CloseError, ConnectError, Status, UnusableTopic, ZmsBuilder, ZmsHealth,
     dead_letters::DeadLetterSender,
     subscriptions::{Seat, Subscriptions},
     topics::Topics,
@@ -197,6 +197,19 @@ impl Zms {
             troubles: routing.entries.iter().filter_map(trouble).collect(),
             routing: routing.counters,
             sends: inner.producers.stats(),
+        }
+    }
+
+    /// Whether it works, as a probe wants to know it. Cheap enough to ask every second.
+    pub fn health(&self) -> ZmsHealth {
+        let inner = &self.inner;
+        let unusable = inner.producers.unusable().into_iter();
+        ZmsHealth {
+            registry_away: inner.router.away_since(),
+            subscriptions: inner.subscriptions.health(),
+            unusable: unusable
+                .map(|(topic, cluster, reason)| UnusableTopic { topic, cluster, reason })
+                .collect(),
         }
     }
 

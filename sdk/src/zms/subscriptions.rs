@@ -9,10 +9,14 @@ use std::{
 use futures_util::future::join_all;
 use zms_core::name::GroupName;
 
-use crate::consumer::{Ending, SubscribeError};
+use super::SubscriptionHealth;
+use crate::consumer::{Ending, Fault, Health, SubscribeError};
 
 /// What a subscription gets to end that begins while its handle closes.
 const LATE_LIMIT: Duration = Duration::from_secs(5);
+
+/// How many that have ended by themselves are kept in mind.
+const FAILED: usize = 64;
 
 /// The subscriptions of a handle.
 #[derive(Debug, Default)]
@@ -24,6 +28,8 @@ pub(super) struct Subscriptions {
 struct Seats {
     taken: BTreeMap<Subscribed, Option<Ending>>,
     readers: u64,
+    /// Those that have ended by themselves, the latest last, until their group is subscribed to again.
+    failed: Vec<(GroupName, Fault)>,
     closed: bool,
 }
 
@@ -80,6 +86,18 @@ impl Subscriptions {
         ended.into_iter().filter(Result::is_err).count()
     }
 
+    /// How each one is.
+    pub(super) fn health(&self) -> Vec<SubscriptionHealth> {
+        // Outside of the lock: each takes locks of its own.
+        let (endings, failed) = {
+            let seats = self.seats();
+            (seats.taken.values().flatten().cloned().collect::<Vec<_>>(), seats.failed.clone())
+        };
+        let running = endings.iter().map(|one| (one.group().clone(), one.health()));
+        let ended = failed.into_iter().map(|(group, fault)| (group, Health::Stopped { fault: Some(fault) }));
+        running.chain(ended).map(|(group, health)| SubscriptionHealth { group, health }).collect()
+    }
+
     /// How many subscriptions there are.
     pub(super) fn len(&self) -> usize {
         self.seats().taken.len()
@@ -98,6 +116,7 @@ impl Seat {
         if seats.closed {
             ending.order(LATE_LIMIT);
         } else {
+            seats.failed.retain(|(group, _)| group != ending.group());
             seats.taken.insert(self.who.clone(), Some(ending));
         }
     }
@@ -105,6 +124,13 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.all.seats().taken.remove(&self.who);
+        let mut seats = self.all.seats();
+        let ended = seats.taken.remove(&self.who).flatten();
+        let failed = ended.and_then(|ended| Some((ended.group().clone(), ended.fault()?)));
+        let Some(failed) = failed else { return };
+        if seats.failed.len() == FAILED {
+            seats.failed.remove(0);
+        }
+        seats.failed.push(failed);
     }
 }

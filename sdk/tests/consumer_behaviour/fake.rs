@@ -99,6 +99,8 @@ pub(crate) enum Event {
     Revoke(Vec<i32>),
     Lose(Vec<i32>),
     Fail(EngineError),
+    /// The client has a defect.
+    Panic,
 }
 
 #[derive(Debug)]
@@ -126,6 +128,8 @@ pub(crate) struct State {
     /// Questions for times fail.
     pub(crate) time_errors: VecDeque<EngineError>,
     pub(crate) refusals: usize,
+    /// How often a member has asked for the number of partitions.
+    pub(crate) questions: usize,
     /// Questions and commits fail.
     pub(crate) down: bool,
     /// Partitions whose log does not answer.
@@ -556,6 +560,7 @@ impl ConsumerClient for FakeClient {
                 return Ok(());
             }
             Some(Event::Fail(error)) => return Err(error),
+            Some(Event::Panic) => panic!("ordered by the test"),
             None => {}
         }
         let mut state = self.control.cluster.state();
@@ -577,6 +582,7 @@ impl ConsumerClient for FakeClient {
     }
 
     fn partitions(&self, _: Duration) -> Result<i32, EngineError> {
+        self.control.cluster.state().questions += 1;
         self.control.answer(|state| Ok(i32::try_from(state.logs.len()).unwrap()))
     }
 

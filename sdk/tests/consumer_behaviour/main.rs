@@ -6,6 +6,8 @@ mod control;
 mod dead_letter;
 mod fake;
 mod flow;
+mod health;
+mod inspection;
 mod lifecycle;
 mod modes;
 mod offsets;

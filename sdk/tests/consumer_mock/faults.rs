@@ -9,8 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::FutureExt;
 use tokio::{task::JoinHandle, time::timeout};
-use zms_sdk::testing::{Api, BrokerError};
+use zms_sdk::{
+    consumer::{Health, LastingKind},
+    testing::{Api, BrokerError},
+};
 
 use crate::rig::{Kafka, LIMIT, LONG_SESSION, Log, until, until_committed};
 
@@ -45,11 +49,12 @@ async fn an_outage_passes_without_a_restart() {
     let sub = log.subscribe(kafka.subscriber());
     until_committed(&kafka, 2, 5).await;
     kafka.mock.all_brokers_down().unwrap();
-    until("it is noticed", || sub.inspect().failure.is_some()).await;
+    until("it is noticed", || matches!(sub.health(), Health::Degraded { .. })).await;
     kafka.mock.all_brokers_up().unwrap();
     (0..2).for_each(|p| kafka.fill(p, 5));
     until_committed(&kafka, 2, 10).await;
     assert_eq!(log.distinct(), 20);
+    until("it is well again", || sub.health() == Health::Healthy).await;
     sub.shutdown(LIMIT).await.unwrap();
 }
 
@@ -64,6 +69,43 @@ async fn a_topic_that_appears_late_is_found() {
     until("its absence is shown", || sub.inspect().failure.is_some()).await;
     kafka.mock.show_topic(crate::rig::TOPIC).unwrap();
     until("it is handled", || log.distinct() == 3).await;
+    sub.shutdown(LIMIT).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_topic_that_is_refused_is_told_once_until_it_is_open_again() {
+    let kafka = Kafka::start("a", 1);
+    kafka.mock.deny_topic(crate::rig::TOPIC).unwrap();
+    let log = Log::new();
+    let subscriber = kafka.subscriber().property("topic.metadata.refresh.interval.ms", "200");
+    let sub = log.subscribe(subscriber);
+    let mut failures = sub.failures();
+    let denied = tokio::time::timeout(LIMIT, failures.next()).await.unwrap().unwrap();
+    assert_eq!(denied.kind, LastingKind::Denied, "{denied:?}");
+    assert!(!sub.health().is_ready());
+    kafka.mock.show_topic(crate::rig::TOPIC).unwrap();
+    kafka.fill(0, 3);
+    until("it is handled", || log.distinct() == 3).await;
+    until("it is well", || sub.health() == Health::Healthy).await;
+    assert_eq!(failures.next().now_or_never(), None, "told once");
+    sub.shutdown(LIMIT).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_that_is_refused_is_told_once_until_it_is_open_again() {
+    let kafka = Kafka::start("a", 1);
+    kafka.mock.fail_requests(Api::JoinGroup, &[BrokerError::GroupDenied; 100]);
+    kafka.fill(0, 3);
+    let log = Log::new();
+    let sub = log.subscribe(kafka.subscriber());
+    let mut failures = sub.failures();
+    let denied = tokio::time::timeout(LIMIT, failures.next()).await.unwrap().unwrap();
+    assert_eq!(denied.kind, LastingKind::Denied, "{denied:?}");
+    assert!(!sub.health().is_ready());
+    kafka.mock.heal_requests(Api::JoinGroup);
+    until("it is handled", || log.distinct() == 3).await;
+    until("it is well", || sub.health() == Health::Healthy).await;
+    assert_eq!(failures.next().now_or_never(), None, "told once");
     sub.shutdown(LIMIT).await.unwrap();
 }
 

@@ -163,8 +163,8 @@ fn everything_that_is_wrong_is_found_at_once() {
     let ended = operator.run(&["doctor", "--wait", "15s", "-o", "json"]).expect(20);
     let report = ended.json(&["doctor"]);
     for (severity, subject, words) in [
-        ("error", "cluster dead1", "does not answer within 3s"),
-        ("error", "cluster dead2", "does not answer within 3s"),
+        ("error", "cluster dead1", "does not answer within 15s"),
+        ("error", "cluster dead2", "does not answer within 15s"),
         ("error", "cluster twin", "the registry states clusterId other"),
         ("warning", "clusters b and twin", "are the same Kafka cluster"),
         ("warning", "cluster plain", "sasl.password stands in the registry in plain text"),

@@ -35,7 +35,6 @@ impl Stuck {
             topic: topic("orders"),
             membership: Membership::Group,
             properties,
-            membership: Membership::Group,
         };
         let on_assign: OnAssign = Box::new(|control, partitions| {
             control.pause(&[1]);

@@ -82,6 +82,13 @@ impl MemoryRegistry {
         Self::join(&self.client.store)
     }
 
+    /// This client as long as somebody else holds it, too.
+    #[cfg(feature = "testing")]
+    pub(crate) fn observed(&self) -> impl Fn() -> Option<Self> + Send + Sync + use<> {
+        let client = Arc::downgrade(&self.client);
+        move || Some(Self { client: client.upgrade()? })
+    }
+
     /// This client as the SDK takes it.
     pub fn shared(&self) -> SharedRegistry {
         Arc::new(self.clone())
