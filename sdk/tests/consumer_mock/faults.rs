@@ -80,7 +80,7 @@ async fn a_topic_that_is_refused_is_told_once_until_it_is_open_again() {
     let subscriber = kafka.subscriber().property("topic.metadata.refresh.interval.ms", "200");
     let sub = log.subscribe(subscriber);
     let mut failures = sub.failures();
-    let denied = tokio::time::timeout(LIMIT, failures.next()).await.unwrap().unwrap();
+    let denied = timeout(LIMIT, failures.next()).await.unwrap().unwrap();
     assert_eq!(denied.kind, LastingKind::Denied, "{denied:?}");
     assert!(!sub.health().is_ready());
     kafka.mock.show_topic(crate::rig::TOPIC).unwrap();
@@ -99,7 +99,7 @@ async fn a_group_that_is_refused_is_told_once_until_it_is_open_again() {
     let log = Log::new();
     let sub = log.subscribe(kafka.subscriber());
     let mut failures = sub.failures();
-    let denied = tokio::time::timeout(LIMIT, failures.next()).await.unwrap().unwrap();
+    let denied = timeout(LIMIT, failures.next()).await.unwrap().unwrap();
     assert_eq!(denied.kind, LastingKind::Denied, "{denied:?}");
     assert!(!sub.health().is_ready());
     kafka.mock.heal_requests(Api::JoinGroup);

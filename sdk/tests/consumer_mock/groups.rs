@@ -114,7 +114,7 @@ async fn a_member_that_finds_no_partition_left_is_ready_all_the_same() {
         let first = log.subscribe(with_properties(&route, &properties));
         first.ready().await.unwrap();
         let second = log.subscribe(with_properties(&route, &properties));
-        tokio::time::timeout(LIMIT, second.ready()).await.expect(protocol).unwrap();
+        timeout(LIMIT, second.ready()).await.expect(protocol).unwrap();
         until("one of them has the partition", || held(&first) + held(&second) == 1).await;
         first.shutdown(LIMIT).await.unwrap();
         second.shutdown(LIMIT).await.unwrap();
