@@ -347,9 +347,9 @@ pub struct LogRange {
 /// Learns of assignments. Called inside [`ConsumerClient::poll`], [`ConsumerClient::assign`] and
 /// [`ConsumerClient::close`], on their thread.
 pub trait AssignmentListener: Send + Sync {
-    /// These partitions are given to this member, none when the group has more members than partitions; the answer tells where each starts. Partitions not answered for
-    /// start at their committed position, and without one as `auto.offset.reset` says. They are delivered from then on,
-    /// whatever was paused in an earlier assignment, except those that are paused inside this call.
+    /// These partitions are given to this member, none when the group has more members than partitions; the answer tells
+    /// where each starts. Partitions not answered for start at their end: pause them inside this call, and seek when it is
+    /// known. All others are delivered from then on, whatever was paused in an earlier assignment.
     fn assigned(&self, control: &dyn ConsumerControl, partitions: &[i32]) -> Vec<(i32, Start)>;
 
     /// These partitions are taken away when this returns. `lost`: they are gone already and commits are in vain.
