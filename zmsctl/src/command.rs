@@ -103,7 +103,7 @@ impl Command {
         match self {
             Self::Cluster(command) => command.run(context).await,
             Self::Topic(command) => command.run(context).await,
-            Self::Group(command) => command.run(&context.admin().await?).await,
+            Self::Group(command) => command.run(&context.admin().await?, context.wait()).await,
             Self::Clients(args) => args.run(&context.admin().await?).await,
             Self::Produce(args) => args.run(context).await,
             Self::Consume(args) => args.run(context).await,

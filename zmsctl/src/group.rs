@@ -1,5 +1,9 @@
 //! `zmsctl group`.
 
+mod lag;
+
+use std::time::Duration;
+
 use clap::{ArgGroup, Args, Subcommand};
 use serde_json::{Value, json};
 use zms_sdk::{
@@ -30,6 +34,12 @@ Examples:
   zmsctl group set billing --consume-from 2024-05-01T12:00:00Z
 ";
 
+const LAG_EXAMPLES: &str = "\
+Examples:
+  zmsctl group lag billing
+  zmsctl group lag billing --cluster a --output json
+";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Adds a group that reads a topic, on the topic's cluster.
@@ -45,6 +55,16 @@ pub(crate) enum Command {
     },
     /// Lists all groups.
     List,
+    /// Shows how far a group is behind, and who has which partition. Without a committed position all that is there
+    /// counts.
+    #[command(after_help = LAG_EXAMPLES)]
+    Lag {
+        /// Its name.
+        name: GroupName,
+        /// Another cluster than the group's, such as the one that it comes from.
+        #[arg(long)]
+        cluster: Option<ClusterName>,
+    },
     /// Removes a group without members from the registry; its positions on the Kafka cluster stay.
     Remove {
         /// Its name.
@@ -113,7 +133,8 @@ struct SettingArgs {
 }
 
 impl Command {
-    pub(crate) async fn run(self, admin: &Admin) -> Result<View, Failure> {
+    /// `limit` is for each answer of a cluster.
+    pub(crate) async fn run(self, admin: &Admin, limit: Duration) -> Result<View, Failure> {
         match self {
             Self::Add(args) => args.run(admin).await,
             Self::Set(args) => args.run(admin).await,
@@ -122,6 +143,7 @@ impl Command {
                 Ok(View::One(json(name.as_str(), &group)))
             }
             Self::List => Ok(View::entries(COLUMNS, &admin.groups().await?, json)),
+            Self::Lag { name, cluster } => lag::run(admin, name, cluster, limit).await,
             Self::Remove { name, force } => {
                 admin.remove_group(&name, force.safety()).await?;
                 Ok(View::removed("group", name.as_str()))

@@ -351,9 +351,9 @@ pub struct LogRange {
 /// Learns of assignments. Called inside [`ConsumerClient::poll`], [`ConsumerClient::assign`] and
 /// [`ConsumerClient::close`], on their thread.
 pub trait AssignmentListener: Send + Sync {
-    /// These partitions are given to this member, none when the group has more members than partitions; the answer tells where each starts. Partitions not answered for
-    /// start at their committed position, and without one as `auto.offset.reset` says. They are delivered from then on,
-    /// whatever was paused in an earlier assignment, except those that are paused inside this call.
+    /// These partitions are given to this member, none when the group has more members than partitions; the answer tells
+    /// where each starts. Partitions not answered for start at their end: pause them inside this call, and seek when it is
+    /// known. All others are delivered from then on, whatever was paused in an earlier assignment.
     fn assigned(&self, control: &dyn ConsumerControl, partitions: &[i32]) -> Vec<(i32, Start)>;
 
     /// These partitions are taken away when this returns. `lost`: they are gone already and commits are in vain.
@@ -504,6 +504,33 @@ pub trait ClusterAdmin: Send + Sync + fmt::Debug {
         topic: &TopicName,
         limit: Duration,
     ) -> Result<Vec<Position>, EngineError>;
+
+    /// The members of a group, with what they have of a topic; empty where the engine cannot tell, as for groups whose
+    /// assignment is the broker's (`group.protocol=consumer`).
+    ///
+    /// # Errors
+    /// [`EngineError`] when no broker answers.
+    fn members(
+        &self,
+        _group: &GroupName,
+        _topic: &TopicName,
+        _limit: Duration,
+    ) -> Result<Vec<GroupMember>, EngineError> {
+        Ok(Vec::new())
+    }
+}
+
+/// A member of a consumer group, as the brokers know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupMember {
+    /// The id that the group has given it.
+    pub id: String,
+    /// Its `client.id`.
+    pub client_id: String,
+    /// The address that it comes from.
+    pub host: String,
+    /// What it has of the topic.
+    pub partitions: Vec<i32>,
 }
 
 /// What one broker is set to.

@@ -20,6 +20,7 @@ use rdkafka::{
     client::{Client, DefaultClientContext},
     consumer::{BaseConsumer, DefaultConsumerContext},
     error::{KafkaError, KafkaResult, RDKafkaErrorCode},
+    groups::GroupInfo,
     metadata::{MetadataPartition, MetadataTopic},
 };
 use zms_core::{
@@ -32,10 +33,11 @@ use super::{
     control,
     error::{coded, deadline, failure, timeout, translated},
     log_range::log_ranges,
+    members::partitions_of,
 };
 use crate::engine::port::{
-    BrokerSettings, ClusterAdmin, EngineError, FailureKind, LogRange, NewTopic, OpenError, Position,
-    TopicInfo,
+    BrokerSettings, ClusterAdmin, EngineError, FailureKind, GroupMember, LogRange, NewTopic, OpenError,
+    Position, TopicInfo,
 };
 
 /// A handle for questions.
@@ -159,6 +161,25 @@ impl ClusterAdmin for KafkaAdmin {
         list.add_partition_range(topic.as_str(), 0, partitions - 1);
         let asker = self.asker(group).map_err(|error| unopened(&error))?;
         control::committed(&asker, list, deadline.saturating_duration_since(Instant::now()))
+    }
+
+    fn members(
+        &self,
+        group: &GroupName,
+        topic: &TopicName,
+        limit: Duration,
+    ) -> Result<Vec<GroupMember>, EngineError> {
+        let groups = self.client().fetch_group_list(Some(group.as_str()), timeout(limit));
+        let groups = groups.map_err(|error| translated(&error))?;
+        let found = groups.groups().iter().filter(|found| found.name() == group.as_str());
+        let members = found.flat_map(GroupInfo::members).map(|member| GroupMember {
+            id: member.id().to_owned(),
+            client_id: member.client_id().to_owned(),
+            host: member.client_host().to_owned(),
+            partitions: partitions_of(member.assignment().unwrap_or_default(), topic.as_str())
+                .unwrap_or_default(),
+        });
+        Ok(members.collect())
     }
 }
 

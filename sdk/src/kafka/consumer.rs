@@ -12,7 +12,7 @@ use std::{
 };
 
 use rdkafka::{
-    ClientContext, Offset, TopicPartitionList,
+    ClientContext, TopicPartitionList,
     config::RDKafkaLogLevel,
     consumer::{BaseConsumer, Consumer, ConsumerContext, RebalanceProtocol},
     error::{KafkaError, KafkaResult},
@@ -167,10 +167,7 @@ impl ConsumerClient for KafkaConsumer {
     fn assign(&mut self, partitions: &[i32]) -> Result<(), EngineError> {
         let mut list = TopicPartitionList::with_capacity(partitions.len());
         for partition in partitions {
-            // With no offset at all the library would ask the group's coordinator for one, and after an answer such as
-            // "not coordinator" it never asks again: neither fetches the partition nor lets it be moved.
-            list.add_partition_offset(&self.topic, *partition, Offset::End)
-                .map_err(|error| translated(&error))?;
+            list.add_partition(&self.topic, *partition);
         }
         let membership = self.native.context();
         membership.begin(&self.native, &mut list, partitions);
@@ -279,10 +276,14 @@ impl Membership {
         let control = Control::new(consumer, &self.topic);
         control.release(partitions);
         self.intake.add(consumer.client(), &self.topic, partitions);
-        let starts = self.asked(|| self.listener.assigned(&control, partitions));
-        let starts = starts.unwrap_or_default();
+        let Some(starts) = self.asked(|| self.listener.assigned(&control, partitions)) else { return };
         self.intake.begin(&starts);
-        for (partition, start) in starts {
+        // With no offset at all the library would ask the group's coordinator for one, and after an answer such as "not
+        // coordinator" it never asks again: neither fetches the partition nor lets it be moved.
+        let unknown =
+            partitions.iter().filter(|partition| starts.iter().all(|(known, _)| known != *partition));
+        let unknown: Vec<_> = unknown.map(|partition| (*partition, Start::Latest)).collect();
+        for (partition, start) in unknown.into_iter().chain(starts) {
             if let Err(error) = list.set_partition_offset(&self.topic, partition, offset_of(start)) {
                 let text = format!("start {start:?} of {}/{partition} not taken: {error}", self.topic);
                 self.log.note("start", &text);

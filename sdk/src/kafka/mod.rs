@@ -16,6 +16,7 @@ mod identity;
 mod intake;
 mod log_range;
 mod logging;
+mod members;
 pub(crate) mod native;
 mod producer;
 mod record;

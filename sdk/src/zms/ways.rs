@@ -17,6 +17,31 @@ impl Zms {
     /// Sends a message if it can be taken at once; see [`Producer::try_send`]. Never waits, not even for the route of a
     /// topic that this handle has not sent to yet: that is fetched in the background then, and the message comes back.
     ///
+    /// ```
+    /// # #[cfg(feature = "testing")]
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// # let sandbox = zms_sdk::testing::Sandbox::start(["a"]).await?;
+    /// # sandbox.topic("orders", 1, "a").await?;
+    /// # let zms = sandbox.connect().await?;
+    /// use zms_sdk::{Message, SendError};
+    ///
+    /// # zms.producer("orders").await?;
+    /// match zms.try_send("orders", Message::new("paid").key("order-42")) {
+    ///     Ok(sending) => assert_eq!(sending.await?.topic.as_str(), "orders"),
+    ///     Err(error @ SendError::BufferFull { .. }) => {
+    ///         println!("{error}");
+    ///         let _to_keep_or_drop = error.into_message();
+    ///     }
+    ///     Err(error) => println!("{error}"),
+    /// }
+    /// # Ok(())
+    /// # })
+    /// # }
+    /// # #[cfg(not(feature = "testing"))]
+    /// # fn main() {}
+    /// ```
+    ///
     /// # Errors
     /// As [`Producer::try_send`], and [`SendError::Unresolved`] with [`ResolveError::NotYet`] while the route is being
     /// fetched.
@@ -36,6 +61,26 @@ impl Zms {
 
     /// Sends messages in this order, and waits for the results, in the same order and one for each; see
     /// [`Producer::send_batch`]. The first send to a topic resolves it.
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")]
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// # let sandbox = zms_sdk::testing::Sandbox::start(["a"]).await?;
+    /// # sandbox.topic("orders", 1, "a").await?;
+    /// # let zms = sandbox.connect().await?;
+    /// use zms_sdk::Message;
+    ///
+    /// let messages = vec![Message::new("one").key("k"), Message::new("two").key("k")];
+    /// let results = zms.send_batch("orders", messages).await;
+    /// assert_eq!(results.len(), 2);
+    /// assert!(results.iter().all(|result| result.is_ok()));
+    /// # Ok(())
+    /// # })
+    /// # }
+    /// # #[cfg(not(feature = "testing"))]
+    /// # fn main() {}
+    /// ```
     pub async fn send_batch(&self, topic: &str, messages: Vec<Message>) -> Vec<Result<Receipt, SendError>> {
         match self.find(topic).await {
             Ok(producer) => producer.send_batch(messages).await,
@@ -48,6 +93,26 @@ impl Zms {
 
     /// Sends `value` as JSON, serialized straight into memory of the send buffer; see [`Producer::send_json`]. The first
     /// send to a topic resolves it.
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")]
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// # let sandbox = zms_sdk::testing::Sandbox::start(["a"]).await?;
+    /// # sandbox.topic("orders", 1, "a").await?;
+    /// # let zms = sandbox.connect().await?;
+    /// use zms_sdk::Message;
+    ///
+    /// // Anything that implements `serde::Serialize`.
+    /// let order = std::collections::BTreeMap::from([("id", 42), ("cents", 1999)]);
+    /// let receipt = zms.send_json("orders", Message::default().key("order-42"), &order).await?;
+    /// assert_eq!(receipt.offset, Some(0));
+    /// # Ok(())
+    /// # })
+    /// # }
+    /// # #[cfg(not(feature = "testing"))]
+    /// # fn main() {}
+    /// ```
     ///
     /// # Errors
     /// As [`Producer::send_json`].
@@ -82,6 +147,32 @@ impl Zms {
 
     /// Sends a message and keeps the calling thread until it is acknowledged; see [`Producer::send_blocking`]. The first
     /// send to a topic resolves it.
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")]
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// # let sandbox = zms_sdk::testing::Sandbox::start(["a"]).await?;
+    /// # sandbox.topic("orders", 1, "a").await?;
+    /// # let zms = sandbox.connect().await?;
+    /// use zms_sdk::{Message, SendError};
+    ///
+    /// let service = zms.clone();
+    /// let thread = std::thread::spawn(move || service.send_blocking("orders", Message::new("paid")));
+    /// # while !thread.is_finished() {
+    /// #     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    /// # }
+    /// assert!(thread.join().unwrap().is_ok());
+    ///
+    /// // Here, on a thread of an async runtime, it is refused.
+    /// let refused = zms.send_blocking("orders", Message::new("paid"));
+    /// assert!(matches!(refused, Err(SendError::AsyncThread { .. })));
+    /// # Ok(())
+    /// # })
+    /// # }
+    /// # #[cfg(not(feature = "testing"))]
+    /// # fn main() {}
+    /// ```
     ///
     /// # Errors
     /// As [`Producer::send_blocking`].

@@ -1,9 +1,14 @@
 //! What an inspection is for programs.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 use zms_sdk::consumer::{Counts, Health};
 
-use crate::rig::{LIMIT, Rig, Script, counts, until};
+use crate::{
+    fake::Event,
+    rig::{LIMIT, Rig, Script, counts, until},
+};
 
 /// Names that programs rely on. Some may be added.
 const PARTITION: [&str; 9] = [
@@ -21,29 +26,30 @@ const PARTITION: [&str; 9] = [
 #[tokio::test]
 async fn a_thousand_partitions_are_looked_at_again_and_again_while_messages_flow() {
     let (rig, cluster) = Rig::new(1000);
-    (0..1000).for_each(|p| cluster.fill(p, 20));
+    let cluster = cluster.scripted();
+    (0..1000).for_each(|p| cluster.fill(p, 3));
     let script = Script::new();
-    script.hold(7, 3);
-    let sub = script.subscribe(rig.subscriber().workers(8));
-    let mut looks = 0;
-    until("all but what waits is handled", || {
-        let shown = serde_json::to_value(sub.inspect()).unwrap();
-        looks += 1;
-        // 7 and what shares its worker.
-        shown["counts"]["handled"].as_u64().unwrap() >= 20 * 875 + 3
-    })
-    .await;
-    assert!(looks > 1);
-    until("the message that waits is shown", || {
-        let shown = serde_json::to_value(sub.inspect()).unwrap();
-        let partitions = shown["partitions"].as_array().unwrap();
-        partitions.len() == 1000
-            && partitions[7]["oldest"]["offset"] == 3
-            && partitions[7]["oldest"]["worker"] == 7
-    })
-    .await;
-    script.release(7, 3);
-    until("all is handled", || counts(&sub).handled == 20_000).await;
+    script.hold(7, 1);
+    let sub = script.subscribe(rig.subscriber().workers(8).commit_interval(Duration::from_secs(1)));
+    until("a client is open", || cluster.state().members.len() == 1).await;
+    cluster.tell(0, Event::Assign((0..1000).collect()));
+    let look = || serde_json::to_value(sub.inspect()).unwrap();
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let shown = look();
+        // All but those of worker 7, which waits.
+        if shown["counts"]["handled"].as_u64() >= Some(3 * 875)
+            && shown["partitions"][7]["oldest"]["worker"] == 7
+        {
+            assert_eq!(shown["partitions"].as_array().map(Vec::len), Some(1000));
+            assert_eq!(shown["partitions"][7]["oldest"]["offset"], 1);
+            break;
+        }
+        assert!(Instant::now() < deadline, "{}", shown["counts"]);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    script.release(7, 1);
+    until("all is handled", || counts(&sub).handled == 3000).await;
     sub.shutdown(LIMIT).await.unwrap();
 }
 

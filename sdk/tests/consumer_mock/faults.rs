@@ -1,14 +1,22 @@
 //! Brokers that fail.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
 
 use futures_util::FutureExt;
+use tokio::{task::JoinHandle, time::timeout};
 use zms_sdk::{
     consumer::{Health, LastingKind},
     testing::{Api, BrokerError},
 };
 
-use crate::rig::{Kafka, LIMIT, Log, until, until_committed};
+use crate::rig::{Kafka, LIMIT, LONG_SESSION, Log, until, until_committed};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commits_that_the_broker_refuses_are_made_good() {
@@ -72,7 +80,7 @@ async fn a_topic_that_is_refused_is_told_once_until_it_is_open_again() {
     let subscriber = kafka.subscriber().property("topic.metadata.refresh.interval.ms", "200");
     let sub = log.subscribe(subscriber);
     let mut failures = sub.failures();
-    let denied = tokio::time::timeout(LIMIT, failures.next()).await.unwrap().unwrap();
+    let denied = timeout(LIMIT, failures.next()).await.unwrap().unwrap();
     assert_eq!(denied.kind, LastingKind::Denied, "{denied:?}");
     assert!(!sub.health().is_ready());
     kafka.mock.show_topic(crate::rig::TOPIC).unwrap();
@@ -91,7 +99,7 @@ async fn a_group_that_is_refused_is_told_once_until_it_is_open_again() {
     let log = Log::new();
     let sub = log.subscribe(kafka.subscriber());
     let mut failures = sub.failures();
-    let denied = tokio::time::timeout(LIMIT, failures.next()).await.unwrap().unwrap();
+    let denied = timeout(LIMIT, failures.next()).await.unwrap().unwrap();
     assert_eq!(denied.kind, LastingKind::Denied, "{denied:?}");
     assert!(!sub.health().is_ready());
     kafka.mock.heal_requests(Api::JoinGroup);
@@ -110,32 +118,73 @@ async fn with_the_broker_down_neither_drop_nor_shutdown_blocks_the_runtime() {
     let dropped = log.subscribe(kafka.subscriber());
     let ended = Log::new().subscribe(kafka.subscriber());
     until("all is handled", || log.distinct() == 5 || ended.inspect().counts.handled == 5).await;
-    let ticks = tokio::spawn(async {
-        let mut longest = Duration::ZERO;
-        for _ in 0..200 {
-            let before = Instant::now();
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            longest = longest.max(before.elapsed());
-        }
-        longest
-    });
-    // Tells how long the machine lets a thread wait that nothing blocks.
-    let machine = std::thread::spawn(|| {
-        let tick = |_| {
-            let before = Instant::now();
-            std::thread::sleep(Duration::from_millis(10));
-            before.elapsed()
-        };
-        (0..200).map(tick).max().unwrap()
-    });
+    let ticks = Ticks::start();
     kafka.mock.all_brokers_down().unwrap();
     drop(dropped);
     let before = Instant::now();
     let _ = ended.shutdown(Duration::from_secs(1)).await;
     assert!(before.elapsed() < LIMIT / 2);
-    let (longest, usual) = (ticks.await.unwrap(), machine.join().unwrap());
-    assert!(
-        longest < Duration::from_secs(2) + 10 * usual,
-        "the runtime was blocked for {longest:?}; other threads wait up to {usual:?}"
-    );
+    ticks.assert_never_blocked().await;
+}
+
+/// Everything that a subscription asks a broker, it asks on threads of its own.
+#[tokio::test]
+async fn a_broker_that_answers_after_seconds_blocks_no_runtime() {
+    let kafka = Kafka::start("a", 2);
+    (0..2).for_each(|p| kafka.fill(p, 5));
+    kafka.mock.round_trip_time(Duration::from_secs(2)).unwrap();
+    let ticks = Ticks::start();
+    let log = Log::new();
+    let sub = log.subscribe(kafka.subscriber().property(LONG_SESSION.0, LONG_SESSION.1));
+    timeout(LIMIT, sub.ready()).await.expect("the group answers").unwrap();
+    until("all is handled", || log.distinct() == 10).await;
+    sub.shutdown(LIMIT).await.unwrap();
+    ticks.assert_never_blocked().await;
+    kafka.mock.round_trip_time(Duration::ZERO).unwrap();
+    until_committed(&kafka, 2, 5).await;
+}
+
+/// A task that wants to run every 10 ms until it is asked, and a thread that does and tells how long the machine lets one
+/// wait that nothing blocks.
+struct Ticks {
+    task: JoinHandle<Duration>,
+    machine: thread::JoinHandle<Duration>,
+    enough: Arc<AtomicBool>,
+}
+
+const TICK: Duration = Duration::from_millis(10);
+
+impl Ticks {
+    fn start() -> Self {
+        let enough = Arc::new(AtomicBool::new(false));
+        let (one, other) = (Arc::clone(&enough), Arc::clone(&enough));
+        let task = tokio::spawn(async move {
+            let mut longest = Duration::ZERO;
+            while !one.load(Relaxed) {
+                let before = Instant::now();
+                tokio::time::sleep(TICK).await;
+                longest = longest.max(before.elapsed());
+            }
+            longest
+        });
+        let machine = thread::spawn(move || {
+            let mut longest = Duration::ZERO;
+            while !other.load(Relaxed) {
+                let before = Instant::now();
+                thread::sleep(TICK);
+                longest = longest.max(before.elapsed());
+            }
+            longest
+        });
+        Self { task, machine, enough }
+    }
+
+    async fn assert_never_blocked(self) {
+        self.enough.store(true, Relaxed);
+        let (longest, usual) = (self.task.await.unwrap(), self.machine.join().unwrap());
+        assert!(
+            longest < Duration::from_secs(1) + 10 * usual,
+            "the runtime was blocked for {longest:?}; other threads wait up to {usual:?}"
+        );
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 use zms_sdk::{
     Message,
     consumer::Subscription,
@@ -83,6 +83,27 @@ async fn members_come_and_go_and_nothing_is_lost() {
     }
 }
 
+/// One thread for all handlers and for whoever waits for members: a rebalance must need none of them.
+#[tokio::test]
+async fn on_one_thread_members_come_and_go_and_no_rebalance_waits_for_it() {
+    let kafka = Kafka::start("a", 2);
+    let route = watch::Sender::new(route(&kafka.spec));
+    let log = Log::new();
+    let steady = log.subscribe(with_properties(&route, &FAST_GROUP_PROPERTIES));
+    steady.ready().await.unwrap();
+    for round in 1..=3 {
+        let guest = log.subscribe(with_properties(&route, &FAST_GROUP_PROPERTIES));
+        (0..2).for_each(|p| kafka.fill(p, 50));
+        timeout(LIMIT, guest.ready()).await.expect("the group answers").unwrap();
+        guest.shutdown(LIMIT).await.unwrap();
+        until("one has them all", || held(&steady) == 2).await;
+        until_committed(&kafka, 2, 50 * round).await;
+    }
+    assert_eq!(steady.inspect().counts.drain_timeouts, 0);
+    assert_eq!(log.distinct(), 300);
+    steady.shutdown(LIMIT).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_finds_no_partition_left_is_ready_all_the_same() {
     // The consumer protocol tells a member nothing as long as it has nothing for it.
@@ -93,7 +114,7 @@ async fn a_member_that_finds_no_partition_left_is_ready_all_the_same() {
         let first = log.subscribe(with_properties(&route, &properties));
         first.ready().await.unwrap();
         let second = log.subscribe(with_properties(&route, &properties));
-        tokio::time::timeout(LIMIT, second.ready()).await.expect(protocol).unwrap();
+        timeout(LIMIT, second.ready()).await.expect(protocol).unwrap();
         until("one of them has the partition", || held(&first) + held(&second) == 1).await;
         first.shutdown(LIMIT).await.unwrap();
         second.shutdown(LIMIT).await.unwrap();

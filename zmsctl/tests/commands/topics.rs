@@ -2,7 +2,7 @@
 
 use zms_integration_tests::services::{Shared, require_services};
 
-use crate::operator::{Operator, cluster_a};
+use crate::operator::{Operator, cluster_a, end, interrupt};
 use zms_sdk::TopicName;
 
 #[test]
@@ -121,6 +121,39 @@ fn a_credential_is_used_and_never_shown() {
         assert!(!format!("{ended:?}").contains("hunter2"), "{ended:?}");
     }
     let mut help = operator.command(&["cluster", "list", "--help"]);
-    let help = crate::operator::end(help.env("ZMS_ZK_AUTH", "svc:hunter2").spawn().unwrap());
+    let help = end(help.env("ZMS_ZK_AUTH", "svc:hunter2").spawn().unwrap());
     assert!(help.stdout.contains("ZMS_ZK_AUTH") && !help.stdout.contains("hunter2"), "{help:?}");
+}
+
+#[test]
+fn the_lag_of_a_group_is_told_by_partition() {
+    if !require_services() {
+        return;
+    }
+    let operator = Operator::with_clusters();
+    let name = operator.topic_and_group("2");
+    operator.feed(&["produce", &name], "one\ntwo\nthree\n").expect(0);
+    let lag = || operator.json(&["group", "lag", &name, "-o", "json"]);
+    let sum = |of: &serde_json::Value, field: &str| -> i64 {
+        of.as_array().unwrap().iter().filter_map(|row| row[field].as_i64()).sum()
+    };
+    let behind = lag();
+    assert_eq!((behind.as_array().unwrap().len(), sum(&behind, "lag")), (2, 3), "{behind}");
+    assert!(behind[0]["committed"].is_null() && behind[0]["member"].is_null());
+    operator.done(&["consume", &name, "--max", "3"]);
+    let done = lag();
+    assert_eq!((sum(&done, "lag"), sum(&done, "committed")), (0, 3), "{done}");
+
+    let member = operator.spawn(&["consume", &name]);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let held = loop {
+        let held = lag();
+        if held.as_array().unwrap().iter().all(|row| row["clientId"] == "zmsctl") {
+            break held;
+        }
+        assert!(std::time::Instant::now() < deadline, "{held}");
+    };
+    assert!(held[1]["member"].as_str().is_some_and(|id| id.starts_with("zmsctl")), "{held}");
+    interrupt(&member);
+    end(member).expect(0);
 }

@@ -112,7 +112,7 @@ fn positions_can_be_committed_while_partitions_are_taken_away() {
         assert_eq!(partitions, [0]);
         control.commit(&[at(0, 4)]).unwrap();
     });
-    let mut member = Member::join(&cluster, "orders", Listener::with(Box::new(|_, _| Vec::new()), on_revoke));
+    let mut member = Member::join(&cluster, "orders", Listener::with(Box::new(as_committed), on_revoke));
     member.receive(5);
     let listener = Arc::clone(&member.listener);
     member.client.close();

@@ -158,6 +158,16 @@ struct Log {
 type OnAssign = Box<dyn Fn(&dyn ConsumerControl, &[i32]) -> Vec<(i32, Start)> + Send + Sync>;
 type OnRevoke = Box<dyn Fn(&dyn ConsumerControl, &[i32], bool) + Send + Sync>;
 
+/// Starts where the group has committed, and elsewhere at the beginning.
+fn as_committed(control: &dyn ConsumerControl, partitions: &[i32]) -> Vec<(i32, Start)> {
+    let committed = control.committed(partitions, Duration::from_secs(30)).unwrap();
+    let start = |partition: &i32| {
+        let position = committed.iter().find(|position| position.partition == *partition);
+        (*partition, position.map_or(Start::Earliest, |position| Start::At(position.offset)))
+    };
+    partitions.iter().map(start).collect()
+}
+
 /// Notes what happens and does what a test wants done.
 struct Listener {
     log: Mutex<Log>,
@@ -167,7 +177,7 @@ struct Listener {
 
 impl Listener {
     fn passive() -> Arc<Self> {
-        Self::with(Box::new(|_, _| Vec::new()), Box::new(|_, _, _| ()))
+        Self::with(Box::new(as_committed), Box::new(|_, _, _| ()))
     }
 
     fn starting(on_assign: OnAssign) -> Arc<Self> {
