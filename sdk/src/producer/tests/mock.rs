@@ -257,22 +257,26 @@ async fn every_profile_is_one_that_the_client_library_takes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn senders_that_wait_for_room_end_the_linger_of_what_fills_it() {
-    // Waiting for the linger, twenty messages would take ten minutes.
+    // Waiting for the linger, twenty messages would take ten minutes. The two that fit the buffer fill no batch.
     let options =
         ProducerOptions::new().property("linger.ms", "60000").property("message.timeout.ms", "300000");
-    let options = options.property("message.max.bytes", "1500").property("batch.size", "1500");
-    let options = options.buffer(3_100).topic_cap(100).cluster_floor(0).cluster_ceiling(100).block_size(1024);
+    let options = options.property("message.max.bytes", "100000").property("batch.size", "100000");
+    let options =
+        options.buffer(100_000).topic_cap(100).cluster_floor(0).cluster_ceiling(100).block_size(1024);
     let pair = Pair::start(&["orders"], options.max_block(Duration::from_secs(120)));
     let producer = pair.adopt("orders", "a").await;
     let started = std::time::Instant::now();
-    let message = |n: u8| Message::new(vec![n; 1_000]).partition(0);
-    let mut sendings = Vec::new();
-    for n in 0..20 {
-        let (done, result) = tokio::sync::oneshot::channel();
-        let sending = producer.send_with(message(n), |result| drop(done.send(result)));
-        within(Duration::from_secs(120), sending).await;
-        sendings.push(result);
-    }
+    let message = |n: u8| Message::new(vec![n; 40_000]).partition(0);
+    let sendings = within(Duration::from_secs(120), async {
+        let mut sendings = Vec::new();
+        for n in 0..20 {
+            let (done, result) = tokio::sync::oneshot::channel();
+            producer.send_with(message(n), |result| drop(done.send(result))).await;
+            sendings.push(result);
+        }
+        sendings
+    })
+    .await;
     println!("20 messages through a buffer of 2 with a linger of a minute: {:?}", started.elapsed());
     let thread = producer.clone();
     let blocking = std::thread::spawn(move || thread.send_blocking(message(20)));
