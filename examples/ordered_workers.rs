@@ -1,4 +1,5 @@
-//! One consumer feeds many workers, and each partition keeps its order: worker = partition modulo workers.
+//! One consumer feeds many workers, and each partition keeps its order: worker = partition modulo workers. (With
+//! `.ordering(Ordering::Key)` the workers would share partitions, and each key would keep its order.)
 //!
 //! Sends 200 numbered messages of 8 orders and handles them with 4 blocking workers; prints which worker thread took
 //! which partition, and fails if any order saw its steps out of order.

@@ -21,7 +21,8 @@ pub enum Health {
         /// What is in the way, if anything.
         causes: Vec<Cause>,
     },
-    /// All is well, also while the application or the registry has it paused.
+    /// All is well, also while the application or the registry has it paused. How long a handler may take is not judged:
+    /// for one that hangs look at [`OldestView::age`](super::OldestView::age).
     Healthy,
     /// It works on, but not with everything.
     Degraded {
@@ -47,8 +48,8 @@ impl Health {
         matches!(self, Self::Healthy | Self::Degraded { .. })
     }
 
-    /// For a liveness probe: a restart of the process would mend nothing. Only a subscription that has ended by itself is
-    /// not alive; one that failed opens its client anew, as a restart would.
+    /// For a liveness probe. Only a subscription that has ended by itself is not alive; a restart mends nothing of the
+    /// rest, and one that failed opens its client anew, as a restart would.
     pub fn is_alive(&self) -> bool {
         !matches!(self, Self::Stopped { fault: Some(_) })
     }

@@ -76,7 +76,7 @@ impl Subscriber {
     }
 
     /// Begins no more messages than so many per second, over all workers of this subscription, retries included; after a
-    /// pause up to `burst` at once. Workers that wait for it hold nothing up, a shutdown or a revocation least of all.
+    /// pause up to `burst` at once. Each member of a group has the limit to itself. Workers that wait for it hold nothing up, a shutdown or a revocation least of all.
     /// Timers are about a millisecond precise: for a rate of `n` a burst below `n / 100` may not reach it. Default: no limit.
     #[must_use]
     pub fn rate_limit(mut self, messages_per_second: u32, burst: u32) -> Self {
@@ -177,6 +177,10 @@ impl Subscriber {
     /// not know, or whose value it does not take, is refused when the subscription begins
     /// ([`SubscribeError::Option`]); one that does not fit the cluster's settings when the client is opened
     /// ([`Subscription::ready`], [`Subscription::failures`]).
+    ///
+    /// What the SDK sets itself has no effect here: `bootstrap.servers`, `group.id`, `client.id` (see
+    /// [`client_id`](Self::client_id)), `enable.auto.commit`, `enable.auto.offset.store`, `enable.partition.eof`,
+    /// `auto.offset.reset` (see [`consume_from`](Self::consume_from)), `allow.auto.create.topics`.
     #[must_use]
     pub fn property(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.properties.push((name.into(), value.into()));
@@ -189,6 +193,10 @@ impl Subscriber {
     /// Each message is handled by one call at a time until it is done. A handler may be dropped at an await point
     /// only when the subscription ends with its deadline passed. Panics count as failures. The runtime needs its
     /// timer enabled.
+    ///
+    /// A handler that blocks its thread (`std::thread::sleep`, a blocking driver, long computing) takes it from the runtime,
+    /// and with all threads taken nothing there goes on: other handlers, timers, the session with the registry. Use
+    /// [`handle_blocking`](Self::handle_blocking) for it.
     ///
     /// # Errors
     /// [`SubscribeError`] when the group cannot be resolved or is subscribed to already, an option does not fit, or no

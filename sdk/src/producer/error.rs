@@ -85,7 +85,7 @@ pub enum SendError {
         message: Returned,
     },
     /// The message certainly was not persisted: safe to send again.
-    #[error("topic {topic} on cluster {cluster}{}: not sent: {reason}{}", At(*.partition), Remedy(.kind, .topic, .cluster))]
+    #[error("topic {topic} on cluster {cluster}{}: not sent: {reason}{}", At(*.partition), Remedy(.kind, .topic, .cluster, *.partition))]
     NotSent {
         /// The topic.
         topic: TopicName,
@@ -312,16 +312,21 @@ impl Destination {
 }
 
 /// What to do about a failure, where that can be told.
-struct Remedy<'a>(&'a FailureKind, &'a TopicName, &'a ClusterName);
+struct Remedy<'a>(&'a FailureKind, &'a TopicName, &'a ClusterName, Option<i32>);
 
 impl fmt::Display for Remedy<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(kind, topic, cluster) = self;
+        let Self(kind, topic, cluster, partition) = self;
         match kind {
-            FailureKind::UnknownTopic => write!(
-                f,
-                "; if the topic is not there, create it with `zmsctl topic create {topic} --cluster {cluster} --partitions <number>`"
-            ),
+            FailureKind::UnknownTopic => {
+                if let Some(partition) = partition {
+                    write!(f, "; if the topic is there, it has no partition {partition}")?;
+                }
+                write!(
+                    f,
+                    "; if the topic is not there, create it with `zmsctl topic create {topic} --cluster {cluster} --partitions <number>`"
+                )
+            }
             _ => Ok(()),
         }
     }

@@ -81,7 +81,8 @@ impl ProducerOptions {
     }
 
     /// Sets a librdkafka property by its name; it wins over the profile's. [`build`](Self::build) refuses properties
-    /// that the SDK sets itself, such as `queue.buffering.max.kbytes`, and `transactional.id`.
+    /// that the SDK sets itself, such as `queue.buffering.max.kbytes`, and `transactional.id`. One that librdkafka does not
+    /// know is refused when a client is opened: sends fail with [`SendError::Unusable`](crate::SendError::Unusable).
     #[must_use]
     pub fn property(mut self, name: &str, value: &str) -> Self {
         if let Err(refused) = self.wish.set(name, value) {

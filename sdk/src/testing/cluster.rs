@@ -39,6 +39,7 @@ pub const FAST_CONSUMER_PROTOCOL_PROPERTIES: [(&str, &str); 5] = [
 /// - a broker that is down keeps its leaderships;
 /// - a commit during an eager rebalance is refused, where a real broker accepts it;
 /// - the timestamp in its acknowledgements is always 1234, not the record's;
+/// - it finds no message by its time: a seek or a start at a time goes to the end of the log;
 /// - there is no TLS and no authentication.
 ///
 /// Cheap: about a millisecond, and a few threads. Can be shared between threads; the cluster ends when it is dropped,

@@ -142,7 +142,8 @@ impl Zms {
     }
 
     /// Prepares a subscription of a consumer group, whose topic and cluster the registry knows. It begins with
-    /// [`Subscriber::handle`] or [`Subscriber::handle_blocking`], which also report what is wrong with the group.
+    /// [`Subscriber::handle`], [`Subscriber::handle_batch`] or their blocking forms, which also report what is wrong with the
+    /// group. A handle has one subscription of a group at a time; more workers do what a second one would.
     pub fn subscribe(&self, group: &str) -> Subscriber {
         let (zms, group) = (self.clone(), group.to_owned());
         let client_id = self.inner.instance.clone();

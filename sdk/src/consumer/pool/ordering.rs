@@ -16,7 +16,7 @@ pub enum Ordering {
     /// themselves; an empty key is a key. Two keys share an order once in about 2^64 pairs.
     ///
     /// Offsets behind an unfinished one are handled, but the position to commit stays before it; see
-    /// [`Inspection`](super::Inspection).
+    /// [`Inspection`](crate::consumer::Inspection).
     Key,
     /// None. Each message is handled on its own, by any worker.
     Unordered,
