@@ -84,7 +84,7 @@ pub use consumer::{
 };
 pub use headers::{HeaderRef, Headers, HeadersIter};
 pub use message::{Header, Message, Receipt};
-pub use producer::{Producer, SendError};
+pub use producer::{Producer, SendError, Sending};
 pub use routing::ResolveError;
 pub use zms::{
     CloseError, ConnectError, Status, SubscriptionHealth, UnusableTopic, Zms, ZmsBuilder, ZmsHealth,

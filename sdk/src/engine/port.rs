@@ -294,6 +294,10 @@ pub trait ProducerClient: Send + Sync + fmt::Debug {
     /// Records handed over and not yet reported.
     fn outstanding(&self) -> usize;
 
+    /// Blocking: has what waits for its batch to fill sent without further waiting, until nothing is outstanding or the
+    /// limit has passed. Does nothing where records do not wait.
+    fn hurry(&self, _limit: Duration) {}
+
     /// The failure after which this client cannot work any more, if there was one.
     fn fatal(&self) -> Option<EngineError>;
 
@@ -475,6 +479,15 @@ pub trait ClusterAdmin: Send + Sync + fmt::Debug {
         limit: Duration,
     ) -> Result<std::collections::BTreeMap<String, String>, EngineError>;
 
+    /// Settings of each broker as they are in force; those that do not answer are left out, and all of a
+    /// kind of cluster that does not tell.
+    ///
+    /// # Errors
+    /// [`EngineError`] when none answers, or none may be asked.
+    fn broker_settings(&self, _limit: Duration) -> Result<Vec<BrokerSettings>, EngineError> {
+        Ok(Vec::new())
+    }
+
     /// The log of each partition, up to the high watermark.
     ///
     /// # Errors
@@ -518,6 +531,15 @@ pub struct GroupMember {
     pub host: String,
     /// What it has of the topic.
     pub partitions: Vec<i32>,
+}
+
+/// What one broker is set to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrokerSettings {
+    /// Its id.
+    pub broker: i32,
+    /// The settings in force, by Kafka's names; secrets are left out.
+    pub settings: std::collections::BTreeMap<String, String>,
 }
 
 /// A topic to create.

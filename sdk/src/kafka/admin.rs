@@ -13,7 +13,10 @@ use std::{
 
 use rdkafka::{
     ClientContext, TopicPartitionList,
-    admin::{AdminClient, AdminOptions, NewTopic as NativeTopic, ResourceSpecifier, TopicReplication},
+    admin::{
+        AdminClient, AdminOptions, ConfigResourceResult, NewTopic as NativeTopic, ResourceSpecifier,
+        TopicReplication,
+    },
     client::{Client, DefaultClientContext},
     consumer::{BaseConsumer, DefaultConsumerContext},
     error::{KafkaError, KafkaResult, RDKafkaErrorCode},
@@ -33,7 +36,8 @@ use super::{
     members::partitions_of,
 };
 use crate::engine::port::{
-    ClusterAdmin, EngineError, FailureKind, GroupMember, LogRange, NewTopic, OpenError, Position, TopicInfo,
+    BrokerSettings, ClusterAdmin, EngineError, FailureKind, GroupMember, LogRange, NewTopic, OpenError,
+    Position, TopicInfo,
 };
 
 /// A handle for questions.
@@ -111,14 +115,31 @@ impl ClusterAdmin for KafkaAdmin {
         limit: Duration,
     ) -> Result<BTreeMap<String, String>, EngineError> {
         let asked = ResourceSpecifier::Topic(topic.as_str());
-        let answers = wait(self.native.get().describe_configs([&asked], &options(limit)), limit)?;
-        let described = match answers.into_iter().next() {
-            Some(Ok(described)) => described,
-            Some(Err(code)) => return Err(coded(code)),
-            None => return Err(failure(FailureKind::Other, "no answer for the topic")),
-        };
-        let shown = described.entries.into_iter().filter(|entry| !entry.is_sensitive);
-        Ok(shown.filter_map(|entry| Some((entry.name, entry.value?))).collect())
+        described(wait(self.native.get().describe_configs([&asked], &options(limit)), limit)?)
+    }
+
+    fn broker_settings(&self, limit: Duration) -> Result<Vec<BrokerSettings>, EngineError> {
+        let deadline = deadline(limit);
+        let metadata =
+            self.client().fetch_metadata(None, timeout(limit)).map_err(|error| translated(&error))?;
+        // All are asked before the first is waited for: each answers for itself.
+        let brokers: Vec<_> =
+            metadata.brokers().iter().map(|it| (it.id(), ResourceSpecifier::Broker(it.id()))).collect();
+        let left = options(deadline.saturating_duration_since(Instant::now()));
+        let ask = |(id, broker)| (id, self.native.get().describe_configs([broker], &left));
+        let answers: Vec<_> = brokers.iter().map(|(id, broker)| ask((*id, broker))).collect();
+        let (mut told, mut refused) = (Vec::new(), None);
+        for (broker, answer) in answers {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match wait(answer, left).and_then(described) {
+                Ok(settings) => told.push(BrokerSettings { broker, settings }),
+                Err(error) => refused = Some(error),
+            }
+        }
+        match refused {
+            Some(error) if told.is_empty() => Err(error),
+            _ => Ok(told),
+        }
     }
 
     fn log_ranges(&self, topic: &TopicName, limit: Duration) -> Result<Vec<LogRange>, EngineError> {
@@ -166,6 +187,17 @@ impl fmt::Debug for KafkaAdmin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KafkaAdmin").field("cluster", &self.cluster.name).finish_non_exhaustive()
     }
+}
+
+/// The settings in an answer about one resource, but for secrets.
+fn described(answers: Vec<ConfigResourceResult>) -> Result<BTreeMap<String, String>, EngineError> {
+    let described = match answers.into_iter().next() {
+        Some(Ok(described)) => described,
+        Some(Err(code)) => return Err(coded(code)),
+        None => return Err(failure(FailureKind::Other, "no answer about the settings")),
+    };
+    let shown = described.entries.into_iter().filter(|entry| !entry.is_sensitive);
+    Ok(shown.filter_map(|entry| Some((entry.name, entry.value?))).collect())
 }
 
 fn unopened(error: &OpenError) -> EngineError {

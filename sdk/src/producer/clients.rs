@@ -19,7 +19,10 @@ use tokio::{
 };
 use zms_core::{name::ClusterName, route::ClusterSpec};
 
-use super::stats::Counters;
+use super::{
+    hurry::{Impatient, Urgency},
+    stats::Counters,
+};
 use crate::engine::port::{Engine, OpenError, ProducerClient, ProducerSpec};
 
 /// What makes two topics share a client.
@@ -62,6 +65,7 @@ pub(super) struct Slot {
     unused_since: Mutex<Option<Instant>>,
     failed: AtomicBool,
     retired: AtomicBool,
+    pub(super) urgency: Urgency,
 }
 
 /// The use of an open client, which stays open meanwhile.
@@ -204,6 +208,13 @@ impl Clients {
         given_up
     }
 
+    /// Hurries the open clients of a cluster, or all, until the answer is dropped.
+    pub(super) fn hurry(&self, cluster: Option<&ClusterName>) -> Vec<Impatient> {
+        let open = self.slots.iter().filter(|slot| slot.client.initialized());
+        let meant = open.filter(|slot| cluster.is_none_or(|name| slot.key.cluster.name == *name));
+        meant.map(|slot| Impatient::new(slot.value().clone(), &self.runtime)).collect()
+    }
+
     /// Gives a close under way less time.
     pub(super) fn hasten(&self, limit: Duration) {
         let runtime = Handle::current();
@@ -260,12 +271,20 @@ impl Slot {
             unused_since: Mutex::new(None),
             failed: AtomicBool::new(false),
             retired: AtomicBool::new(false),
+            urgency: Urgency::default(),
         })
     }
 
     fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
             || self.client.get().is_some_and(|client| client.fatal().is_some())
+    }
+
+    /// Blocking: has what lingers sent.
+    pub(super) fn hurry(&self, limit: Duration) {
+        if let Some(client) = self.client.get() {
+            client.hurry(limit);
+        }
     }
 
     /// How long nobody has used it and nothing of it has been in flight.
@@ -288,6 +307,11 @@ impl Lease {
 
     pub(super) fn same_client(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.user.0, &other.user.0)
+    }
+
+    /// Hurries the client until the answer is dropped.
+    pub(super) fn hurry(&self, runtime: &Handle) -> Impatient {
+        Impatient::new(self.user.0.clone(), runtime)
     }
 
     /// Says that the client is of no use any more, for everybody.

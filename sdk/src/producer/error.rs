@@ -1,6 +1,6 @@
 //! Why a message was not acknowledged.
 
-use std::{fmt, time::Duration};
+use std::{fmt, io, time::Duration};
 
 use zms_core::{
     name::{ClusterName, TopicName},
@@ -31,8 +31,9 @@ pub enum SendError {
     },
     /// The send buffer had no room within `max_block`: messages are made faster than the cluster takes them.
     #[error(
-        "topic {topic}: no room for {size} bytes in the send buffer within {waited:?}: {cause} ({free} of {total} bytes \
-         free); slow down, or raise `buffer` or `max_block`"
+        "topic {topic}: no room for {size} bytes in the send buffer{}: {cause} ({free} of {total} bytes free); slow \
+         down, or raise `buffer` or `max_block`",
+        Within(*.waited)
     )]
     BufferFull {
         /// The topic.
@@ -49,7 +50,7 @@ pub enum SendError {
         topic_cap: usize,
         /// Bytes of the whole buffer that were free when the wait ended.
         free: usize,
-        /// How long the send waited.
+        /// How long the send waited; zero for one that never does.
         waited: Duration,
         /// The message, which was not sent.
         message: Returned,
@@ -132,6 +133,30 @@ pub enum SendError {
         /// The message, which was not sent.
         message: Returned,
     },
+    /// The payload was not written: its serializer failed. The same value fails again.
+    #[error("topic {topic}: the payload was not written: {source}; not sent")]
+    NotWritten {
+        /// The topic.
+        topic: TopicName,
+        /// The cluster that it is on, where known.
+        cluster: Option<ClusterName>,
+        /// The serializer's error.
+        source: io::Error,
+        /// The message as it was given, without a payload.
+        message: Returned,
+    },
+    /// A send that blocks its thread was called on a thread of an async runtime, which would have stopped. Await
+    /// [`send`](crate::Zms::send) there.
+    #[error(
+        "topic {topic}: a blocking send was called on a thread of an async runtime, which it would stop; await `send` \
+         there, or call it on a thread of your own; not sent"
+    )]
+    AsyncThread {
+        /// The topic.
+        topic: String,
+        /// The message, which was not sent.
+        message: Returned,
+    },
     /// The handle was closed before the message was handed over.
     #[error("topic {topic}: the handle is closed; not sent")]
     Closed {
@@ -205,23 +230,29 @@ impl SendError {
                     | FailureKind::Rejected
                     | FailureKind::UnknownTopic
             ),
-            Self::Unresolved { source, .. } => matches!(source, ResolveError::RegistryUnavailable { .. }),
-            Self::TooLarge { .. } | Self::Unusable { .. } | Self::Unknown { .. } | Self::Closed { .. } => {
-                false
+            Self::Unresolved { source, .. } => {
+                matches!(source, ResolveError::RegistryUnavailable { .. } | ResolveError::NotYet { .. })
             }
+            Self::TooLarge { .. }
+            | Self::Unusable { .. }
+            | Self::Unknown { .. }
+            | Self::NotWritten { .. }
+            | Self::AsyncThread { .. }
+            | Self::Closed { .. } => false,
         }
     }
 
     /// The topic.
     pub fn topic(&self) -> &str {
         match self {
-            Self::Unresolved { topic, .. } => topic,
+            Self::Unresolved { topic, .. } | Self::AsyncThread { topic, .. } => topic,
             Self::BufferFull { topic, .. }
             | Self::TooLarge { topic, .. }
             | Self::Unusable { topic, .. }
             | Self::NotSent { topic, .. }
             | Self::Unknown { topic, .. }
             | Self::Held { topic, .. }
+            | Self::NotWritten { topic, .. }
             | Self::Closed { topic, .. } => topic.as_str(),
         }
     }
@@ -229,10 +260,11 @@ impl SendError {
     /// The cluster, where one was known.
     pub fn cluster(&self) -> Option<&ClusterName> {
         match self {
-            Self::Unresolved { .. } => None,
+            Self::Unresolved { .. } | Self::AsyncThread { .. } => None,
             Self::BufferFull { cluster, .. }
             | Self::TooLarge { cluster, .. }
             | Self::Held { cluster, .. }
+            | Self::NotWritten { cluster, .. }
             | Self::Closed { cluster, .. } => cluster.as_ref(),
             Self::Unusable { cluster, .. }
             | Self::NotSent { cluster, .. }
@@ -250,6 +282,8 @@ impl SendError {
             | Self::Unusable { message, .. }
             | Self::NotSent { message, .. }
             | Self::Held { message, .. }
+            | Self::NotWritten { message, .. }
+            | Self::AsyncThread { message, .. }
             | Self::Closed { message, .. } => message.into_inner(),
             Self::Unknown { .. } => None,
         }
@@ -295,6 +329,15 @@ impl fmt::Display for Remedy<'_> {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// ` within 10s`, or nothing for a send that did not wait.
+struct Within(Duration);
+
+impl fmt::Display for Within {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_zero() { Ok(()) } else { write!(f, " within {:?}", self.0) }
     }
 }
 

@@ -9,7 +9,7 @@ pub(super) struct Numbers {
     pub(super) linger: u64,
     pub(super) delivery: u64,
     request: u64,
-    batch: u64,
+    pub(super) batch: u64,
     pub(super) max_message: u64,
 }
 

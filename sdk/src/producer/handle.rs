@@ -3,6 +3,7 @@
 use std::{
     fmt,
     sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 use tokio::{sync::oneshot, time::Instant};
@@ -15,6 +16,7 @@ use super::{
     error::{Returned, SendError},
     report::{Claim, Parcel, Reply, SendResult},
     room::{NoRoom, Room},
+    sending::Sending,
     stats::Counters,
     topic::Topic,
 };
@@ -52,16 +54,10 @@ impl Producer {
     /// [`SendError`]; it tells whether the message may have arrived, and gives it back if it was not handed over.
     pub async fn send(&self, message: Message) -> Result<Receipt, SendError> {
         let started = Instant::now();
-        let room = match self.topic.admit(cost(&message)).await {
-            Ok(room) => room,
-            Err(no_room) => {
-                Counters::count(&self.topic.core.counters.not_sent);
-                return Err(self.refusal(no_room, message, started));
-            }
-        };
-        let (caller, result) = oneshot::channel();
-        self.submit(message, room, Reply::Future(caller));
-        result.await.unwrap_or_else(|_| Err(self.no_result()))
+        match self.admit(cost(&message)).await {
+            Ok(room) => self.accept(message, room).await,
+            Err(no_room) => Err(self.refuse(no_room, message, started.elapsed())),
+        }
     }
 
     /// Sends a message and calls back with its result, exactly once, on the client's own thread: the callback must not
@@ -72,10 +68,10 @@ impl Producer {
     pub async fn send_with(&self, message: Message, callback: impl FnOnce(SendResult) + Send + 'static) {
         let started = Instant::now();
         let reply = Reply::Callback(Box::new(callback));
-        match self.topic.admit(cost(&message)).await {
+        match self.admit(cost(&message)).await {
             Ok(room) => self.submit(message, room, reply),
             Err(no_room) => {
-                let refusal = self.refusal(no_room, message, started);
+                let refusal = self.refusal(no_room, message, started.elapsed());
                 reply.give(Err(refusal), &self.topic.core.counters);
             }
         }
@@ -87,12 +83,41 @@ impl Producer {
         match self.topic.account.try_take(cost(&message)) {
             Ok(room) => self.submit(message, room, Reply::Nobody),
             Err(no_room) => {
-                let refusal = self.refusal(no_room, message, Instant::now());
+                let refusal = self.refusal(no_room, message, Duration::ZERO);
                 if !self.topic.drop_logged.swap(true, Ordering::Relaxed) {
                     tracing::warn!(%refusal, "a one-way message was dropped; further ones are only counted");
                 }
                 Reply::Nobody.give(Err(refusal), &self.topic.core.counters);
             }
+        }
+    }
+
+    /// Sends a message if there is room at once; its result comes by the future returned, which may be dropped: the
+    /// message is sent all the same. Never waits, so it may be called anywhere, also on threads without async.
+    ///
+    /// ```
+    /// # async fn example(producer: zms_sdk::Producer) {
+    /// use zms_sdk::{Message, SendError};
+    ///
+    /// match producer.try_send(Message::new("paid").key("order-42")) {
+    ///     Ok(sending) => println!("{:?}", sending.await),
+    ///     Err(error @ SendError::BufferFull { .. }) => {
+    ///         println!("shed load, keep it, or wait with `send`: {error}");
+    ///         let _message = error.into_message();
+    ///     }
+    ///     Err(error) => println!("{error}"),
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`SendError`] when it is not taken: the buffer is full ([`BufferFull`](SendError::BufferFull)), the message too
+    /// large, the handle closed, or no client can be opened. [`into_message`](SendError::into_message) gives it back
+    /// unchanged.
+    pub fn try_send(&self, message: Message) -> Result<Sending, SendError> {
+        match self.topic.account.try_take(cost(&message)) {
+            Ok(room) => self.accept(message, room).unless_refused(),
+            Err(no_room) => Err(self.refuse(no_room, message, Duration::ZERO)),
         }
     }
 
@@ -103,7 +128,7 @@ impl Producer {
         match self.topic.account.try_take(cost(&message)) {
             Ok(room) => self.submit(message, room, reply),
             Err(no_room) => {
-                let refusal = self.refusal(no_room, message, Instant::now());
+                let refusal = self.refusal(no_room, message, Duration::ZERO);
                 reply.give(Err(refusal), &self.topic.core.counters);
             }
         }
@@ -139,14 +164,43 @@ impl Producer {
         }
     }
 
+    /// Waits for room, and has what lingers sent meanwhile.
+    pub(super) async fn admit(&self, bytes: usize) -> Result<Room, NoRoom> {
+        self.patiently(bytes, self.topic.admit(bytes)).await
+    }
+
+    /// Sends a message that has its room.
+    pub(super) fn accept(&self, message: Message, room: Room) -> Sending {
+        let (caller, result) = oneshot::channel();
+        self.submit(message, room, Reply::Future(caller));
+        Sending::new(result, self.clone())
+    }
+
     fn submit(&self, message: Message, room: Room, reply: Reply) {
         let claim = Claim { room, reply, accepted: Instant::now() };
         self.topic.submit(Parcel { message, claim });
     }
 
-    fn refusal(&self, no_room: NoRoom, message: Message, started: Instant) -> SendError {
-        let (topic, cluster) = (self.topic.name.clone(), self.topic.cluster());
+    /// Counts a message that was not taken; what its sender learns.
+    pub(super) fn refuse(&self, no_room: NoRoom, message: Message, waited: Duration) -> SendError {
+        Counters::count(&self.topic.core.counters.not_sent);
+        self.refusal(no_room, message, waited)
+    }
+
+    fn refusal(&self, no_room: NoRoom, message: Message, waited: Duration) -> SendError {
         let size = cost(&message);
+        self.no_room(no_room, size, message, waited)
+    }
+
+    /// What its sender learns when there was no room for so many bytes.
+    pub(super) fn no_room(
+        &self,
+        no_room: NoRoom,
+        size: usize,
+        message: Message,
+        waited: Duration,
+    ) -> SendError {
+        let (topic, cluster) = (self.topic.name.clone(), self.topic.cluster());
         let message = Returned::from(message);
         match no_room {
             NoRoom::Closed => SendError::Closed { topic, cluster, message },
@@ -166,14 +220,14 @@ impl Producer {
             }
             NoRoom::InTime(cause) => {
                 let Level { total, free, topic_cap } = self.topic.core.pool.level();
-                let (cause, waited) = (Box::new(cause), started.elapsed());
+                let cause = Box::new(cause);
                 SendError::BufferFull { topic, cluster, size, cause, total, topic_cap, free, waited, message }
             }
         }
     }
 
     /// For a result that got lost with its sender: only a crash inside the client does that.
-    fn no_result(&self) -> SendError {
+    pub(super) fn no_result(&self) -> SendError {
         let topic = self.topic.name.clone();
         let Some(cluster) = self.topic.cluster() else {
             return SendError::Closed { topic, cluster: None, message: Returned::default() };
@@ -183,7 +237,7 @@ impl Producer {
     }
 }
 
-fn cost(message: &Message) -> usize {
+pub(super) fn cost(message: &Message) -> usize {
     message.size().saturating_add(OVERHEAD)
 }
 

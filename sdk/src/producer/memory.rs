@@ -42,16 +42,7 @@ struct Rest {
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) payload: Bytes,
-    pub(super) keep: Keep,
-}
-
-/// What keeps a written payload's memory counted.
-#[derive(Debug)]
-pub(super) enum Keep {
-    /// It lies in a block.
-    Block { _block: Arc<Block> },
-    /// It has memory of its own.
-    Own { _room: Room },
+    pub(super) room: Room,
 }
 
 /// Why a payload was not written.
@@ -92,7 +83,7 @@ impl Blocks {
         let mut length = 0;
         if let Some(block) = self.open_block(beside + size / WORTH_TRYING) {
             match block.write(beside, &mut fill)? {
-                Ok(payload) => return Ok(Written { payload, keep: Keep::Block { _block: block } }),
+                Ok(payload) => return Ok(Written { payload, room: Room::part_of(block) }),
                 Err(needed) => length = needed,
             }
         }
@@ -100,15 +91,15 @@ impl Blocks {
             let bytes = length.saturating_add(beside).max(size);
             let room = account.take(bytes, deadline).await;
             let room = room.map_err(|no_room| WriteError::NoRoom { no_room, bytes })?;
-            let (written, keep) = if bytes == size {
+            let (written, room) = if bytes == size {
                 let block = self.new_block(account, room);
-                (block.write(beside, &mut fill)?, Keep::Block { _block: block })
+                (block.write(beside, &mut fill)?, Room::part_of(block))
             } else {
                 let mut own = Rest { memory: BytesMut::with_capacity(length), left: bytes };
-                (own.write(beside, &mut fill)?, Keep::Own { _room: room })
+                (own.write(beside, &mut fill)?, room)
             };
             match written {
-                Ok(payload) => return Ok(Written { payload, keep }),
+                Ok(payload) => return Ok(Written { payload, room }),
                 Err(needed) => length = needed,
             }
         }

@@ -242,6 +242,36 @@ pub fn check_overrides(
     wish.settle(&cluster, usize::MAX).map(|_| ())
 }
 
+/// How large what a topic's producers send may be, by its registry entry and that of its cluster, in a service with
+/// default options.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// `message.max.bytes`: the largest message.
+    pub message: u64,
+    /// `batch.size`: the largest batch of several messages, in bytes.
+    pub batch: u64,
+    /// `compression.type`.
+    pub compression: String,
+}
+
+/// The [`Limits`] that a topic's registry entry comes to, over the properties of its cluster.
+///
+/// # Errors
+/// [`ProducerConfigError`] as [`check_overrides`].
+pub fn limits(
+    overrides: &BTreeMap<String, String>,
+    cluster: &BTreeMap<String, String>,
+) -> Result<Limits, ProducerConfigError> {
+    check_overrides(overrides, cluster)?;
+    let (cluster, _) = screen(Scope::Cluster, cluster);
+    let settings = Wish::default().with_overrides(overrides, |_| ())?.settle(&cluster, usize::MAX)?;
+    let properties: BTreeMap<String, String> = cluster.into_iter().chain(settings.properties).collect();
+    let Numbers { batch, max_message: message, .. } = Numbers::read(|name| properties.get(name))?;
+    let compression = properties.get("compression.type").map_or_else(|| "none".to_owned(), Clone::clone);
+    Ok(Limits { message, batch, compression })
+}
+
 enum Kind {
     Text,
     Duration,
@@ -264,8 +294,14 @@ const RESERVED: &[(&str, &str)] = &[
     ("plugin.library.paths", "it loads code"),
     ("queue.buffering.max.kbytes", "the send buffer is the only limit; set `buffer`"),
     ("queue.buffering.max.messages", "the send buffer is the only limit; set `buffer`"),
-    ("transactional.id", "transactions do not span clusters"),
+    ("transaction.timeout.ms", TRANSACTIONS),
+    ("transactional.id", TRANSACTIONS),
 ];
+
+/// Beside what it says: a topic that is moved counts as read when its log was read to the end, and the markers of
+/// transactions would make that unreadable.
+const TRANSACTIONS: &str =
+    "transactions do not span clusters, and closing a topic that moves would block their markers";
 
 /// librdkafka knows some properties by two names; one of them is used here.
 fn canonical(name: &str) -> &str {
@@ -374,6 +410,35 @@ mod tests {
     }
 
     #[test]
+    fn producers_are_idempotent_unless_they_are_custom_and_nothing_weakens_that_unnoticed() {
+        for profile in ["durable", "throughput", "latency"] {
+            let settings = settle(&[("profile", profile)]).unwrap();
+            assert_eq!(property(&settings, "enable.idempotence"), Some("true"), "{profile}");
+            assert_eq!(property(&settings, "acks"), Some("all"), "{profile}");
+        }
+        assert_eq!(property(&settle(&[("profile", "custom")]).unwrap(), "enable.idempotence"), None);
+        for (name, value) in [("acks", "1"), ("max.in.flight", "6")] {
+            let mut wish = Wish::default();
+            wish.set(name, value).unwrap();
+            assert!(wish.settle(&BTreeMap::new(), SHARE).is_err(), "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn transactions_cannot_be_had_from_the_registry_either() {
+        let mut named = Vec::new();
+        let found = overrides(&[("transactional.id", "t"), ("transaction.timeout.ms", "1000")]);
+        let wish = Wish::default().with_overrides(&found, |name| named.push(name.to_owned())).unwrap();
+        assert_eq!(named, ["transaction.timeout.ms", "transactional.id"]);
+        let settings = wish.settle(&BTreeMap::new(), SHARE).unwrap();
+        assert_eq!(property(&settings, "transactional.id"), None);
+        for scope in [Scope::Cluster, Scope::Producer] {
+            let refused = check(scope, "transactional.id").unwrap_err();
+            assert!(refused.reason.contains("no part of the SDK"), "{refused}");
+        }
+    }
+
+    #[test]
     fn limits_of_the_cluster_are_taken_into_account() {
         let cluster = overrides(&[("message.max.bytes", "3000000")]);
         let settings = Wish::default().settle(&cluster, SHARE).unwrap();
@@ -442,6 +507,19 @@ mod tests {
             let created: Result<rdkafka::producer::BaseProducer, _> = config.create();
             assert_eq!(created.is_ok(), works, "{name}={value}: {:?}", created.err());
         }
+    }
+
+    #[test]
+    fn limits_are_those_of_the_entries() {
+        let none = BTreeMap::new();
+        let Limits { message, batch, compression } = limits(&none, &none).unwrap();
+        assert_eq!((message, batch, compression.as_str()), (1_000_000, 1_000_000, "none"));
+        let cluster = overrides(&[("message.max.bytes", "400000")]);
+        let topic = overrides(&[("profile", "throughput"), ("batchSize", "100000")]);
+        let Limits { message, batch, compression } = limits(&topic, &cluster).unwrap();
+        assert_eq!((message, batch, compression.as_str()), (400_000, 100_000, "lz4"));
+        assert_eq!(limits(&none, &cluster).unwrap().batch, 400_000);
+        assert!(limits(&overrides(&[("batchSize", "500000")]), &cluster).is_err());
     }
 
     #[test]

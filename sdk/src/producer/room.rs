@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Wake, Waker},
@@ -15,23 +16,34 @@ use zms_core::{
     pool::{self, Answer, Bound, Cause, Charge, Shortage, TopicKey},
 };
 
+use super::memory::{Block, Blocks};
+
 /// The pool of one handle. Waiters note since when they wait; the memory of its blocks is [`BytesMut`].
 pub(super) type Pool = pool::Pool<BytesMut, Instant>;
 
-/// A topic's account in the pool.
+/// A topic's account in the pool, with the blocks that its written payloads share.
 #[derive(Debug)]
 pub(super) struct Account {
     pool: Arc<Pool>,
     key: TopicKey,
+    blocks: Blocks,
 }
 
 /// Bytes taken; dropping it returns them, exactly once, and serves whoever waits.
 #[derive(Debug)]
 #[must_use]
-pub(super) struct Room {
-    pool: Arc<Pool>,
-    /// `None` only while it is being dropped.
-    charge: Option<Charge>,
+pub(super) struct Room(Taken);
+
+#[derive(Debug)]
+enum Taken {
+    Bytes {
+        pool: Arc<Pool>,
+        charge: Charge,
+    },
+    /// A part of a block, which returns as a whole with the last of them.
+    Part(Arc<Block>),
+    /// They have gone back, or over to somebody else.
+    Nothing,
 }
 
 /// Why there was no room.
@@ -57,7 +69,7 @@ impl From<pool::NoRoom> for NoRoom {
 impl Account {
     /// For a topic that is on no cluster yet.
     pub(super) fn open(pool: &Arc<Pool>) -> Self {
-        Self { pool: pool.clone(), key: pool.open() }
+        Self { pool: pool.clone(), key: pool.open(), blocks: Blocks::default() }
     }
 
     /// Counts what the topic takes from now on, and those who wait, for a cluster.
@@ -97,7 +109,6 @@ impl Account {
     }
 
     /// The same for a thread that may block. Never on an async thread.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for sends without async"))]
     pub(super) fn take_blocking(&self, bytes: usize, deadline: Instant) -> Result<Room, NoRoom> {
         let mut waiting = match self.pool.take(self.key, bytes, Instant::now)? {
             Answer::Taken(charge) => return Ok(self.room(charge)),
@@ -117,12 +128,21 @@ impl Account {
         Ok(self.room(charge))
     }
 
+    /// What a request for so many bytes waits for now.
+    pub(super) fn cause(&self, bytes: usize) -> Cause {
+        self.pool.cause(self.key, bytes)
+    }
+
+    pub(super) fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+
     pub(super) fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
 
     fn room(&self, charge: Charge) -> Room {
-        Room { pool: self.pool.clone(), charge: Some(charge) }
+        Room(Taken::Bytes { pool: self.pool.clone(), charge })
     }
 }
 
@@ -133,19 +153,33 @@ impl Drop for Account {
 }
 
 impl Room {
+    /// What a payload in a block keeps.
+    pub(super) fn part_of(block: Arc<Block>) -> Self {
+        Self(Taken::Part(block))
+    }
+
+    /// Takes a part out, which returns by itself: as many bytes as asked for, or all there are.
+    pub(super) fn split(&mut self, bytes: usize) -> Self {
+        Self(match &mut self.0 {
+            Taken::Bytes { pool, charge } => Taken::Bytes { pool: pool.clone(), charge: charge.split(bytes) },
+            Taken::Part(block) => Taken::Part(block.clone()),
+            Taken::Nothing => Taken::Nothing,
+        })
+    }
+
     /// Returns the bytes of a block, with its memory if nothing in it lives any more.
     pub(super) fn return_block(mut self, mut memory: BytesMut) {
-        if let Some(charge) = self.charge.take() {
-            let whole = memory.try_reclaim(self.pool.block_size());
-            self.pool.give_back_block(charge, whole.then_some(memory));
+        if let Taken::Bytes { pool, charge } = mem::replace(&mut self.0, Taken::Nothing) {
+            let whole = memory.try_reclaim(pool.block_size());
+            pool.give_back_block(charge, whole.then_some(memory));
         }
     }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
-        if let Some(charge) = self.charge.take() {
-            self.pool.give_back(charge);
+        if let Taken::Bytes { pool, charge } = mem::replace(&mut self.0, Taken::Nothing) {
+            pool.give_back(charge);
         }
     }
 }
@@ -245,6 +279,21 @@ mod tests {
             });
             assert_eq!(state(&account), (100, 0));
         }
+    }
+
+    #[test]
+    fn parts_of_what_was_taken_at_once_return_each_by_itself() {
+        let account = undivided(100);
+        let mut rest = account.try_take(90).unwrap();
+        let parts: Vec<_> = [10, 20, 0, 50, 30].into_iter().map(|bytes| rest.split(bytes)).collect();
+        let mut free = 10;
+        for (part, bytes) in parts.into_iter().zip([10, 20, 0, 50, 10]) {
+            drop(part);
+            free += bytes;
+            assert_eq!(state(&account), (free, 0));
+        }
+        drop(rest);
+        assert_eq!(state(&account), (100, 0));
     }
 
     #[test]

@@ -67,6 +67,14 @@ pub enum ResolveError {
         /// What the registry said last.
         reason: String,
     },
+    /// The topic's route is not known yet, and the call never waits: it is being fetched now.
+    #[error(
+        "the route of topic {topic} is still being fetched; send again in a moment, or await `Zms::producer` first, which also says what is wrong if it never comes"
+    )]
+    NotYet {
+        /// The topic.
+        topic: String,
+    },
     /// The handle was closed.
     #[error("the ZMS handle is closed")]
     Closed,

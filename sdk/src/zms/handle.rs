@@ -29,7 +29,7 @@ use crate::{
 /// letters.
 #[derive(Clone)]
 pub struct Zms {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
 pub(super) struct Inner {
@@ -235,14 +235,14 @@ impl Zms {
         }
     }
 
-    async fn find(&self, topic: &str) -> Result<Producer, ResolveError> {
+    pub(super) async fn find(&self, topic: &str) -> Result<Producer, ResolveError> {
         match self.inner.producers.lookup(topic) {
             Some(producer) => Ok(producer),
             None => self.open(topic).await,
         }
     }
 
-    async fn open(&self, topic: &str) -> Result<Producer, ResolveError> {
+    pub(super) async fn open(&self, topic: &str) -> Result<Producer, ResolveError> {
         let name = TopicName::new(topic)?;
         self.inner.topics.open(&name, &self.inner.router, &self.inner.producers).await
     }

@@ -8,6 +8,7 @@ mod health;
 mod status;
 mod subscriptions;
 mod topics;
+mod ways;
 
 pub use builder::ZmsBuilder;
 pub use error::{CloseError, ConnectError};

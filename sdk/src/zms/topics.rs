@@ -36,6 +36,11 @@ impl Topics {
         producers.lookup(topic.as_str()).ok_or(ResolveError::Closed)
     }
 
+    /// Whether it is in use, or being resolved.
+    pub(super) fn knows(&self, topic: &TopicName) -> bool {
+        self.leases.contains_key(topic)
+    }
+
     /// How many are in use.
     pub(super) fn len(&self) -> usize {
         self.leases.len()

@@ -10,13 +10,14 @@ use zms_core::{resolve::cluster_spec, route::ChangeId};
 use zms_sdk::{
     ClusterName, TopicName,
     admin::ClusterMeta,
-    engine::port::{ClusterAdmin, EngineError, TopicInfo},
+    engine::port::{BrokerSettings, ClusterAdmin, EngineError, TopicInfo},
+    producer,
 };
 
 use super::{
     estate::{Estate, uses},
     finding::Finding,
-    topic,
+    limits, topic,
 };
 use crate::context::open_cluster;
 
@@ -58,13 +59,16 @@ pub(super) async fn check(estate: &Estate, limit: Duration) -> Vec<Finding> {
 struct Question {
     name: String,
     meta: ClusterMeta,
-    topics: Vec<TopicName>,
+    /// With the settings of their producers.
+    topics: Vec<(TopicName, BTreeMap<String, String>)>,
 }
 
 fn question(name: &str, meta: &ClusterMeta, estate: &Estate) -> Question {
     let lives_here = |topic: &&String| estate.topic(topic).is_some_and(|meta| uses(meta, name));
     let topics = estate.scope.topics.iter().filter(lives_here);
-    let topics = topics.filter_map(|topic| TopicName::new(topic).ok()).collect();
+    let topics = topics
+        .filter_map(|topic| Some((TopicName::new(topic).ok()?, estate.topic(topic)?.producer.clone())))
+        .collect();
     Question { name: name.to_owned(), meta: meta.clone(), topics }
 }
 
@@ -93,7 +97,7 @@ impl Question {
             Ok(id) => {
                 let other = other_id(&subject, self.meta.kafka_id.as_deref(), &id);
                 // What another cluster has, or lacks, says nothing about the one that is meant.
-                let topics = if other.is_none() { self.topics(&client, limit) } else { Vec::new() };
+                let topics = if other.is_none() { self.contents(&client, limit) } else { Vec::new() };
                 checked.findings.extend(other);
                 checked.findings.extend(self.meta.kafka_id.is_none().then(|| no_id(&subject, &id)));
                 checked.findings.extend(topics);
@@ -104,11 +108,35 @@ impl Question {
         checked
     }
 
+    fn contents(&self, client: &Arc<dyn ClusterAdmin>, limit: Duration) -> Vec<Finding> {
+        let none = BTreeMap::new();
+        // What no producer can be opened with was said when the entry was looked at.
+        let message = producer::limits(&none, &self.meta.properties).map(|limits| limits.message);
+        match (client.broker_settings(limit), message) {
+            (Ok(brokers), Ok(message)) => {
+                let mut findings = limits::cluster(&self.name, &brokers, message);
+                findings.extend(self.topics(client, &brokers, limit));
+                findings
+            }
+            (Ok(brokers), Err(_)) => self.topics(client, &brokers, limit),
+            (Err(error), _) => {
+                let mut findings = vec![untold(&self.name, &error)];
+                findings.extend(self.topics(client, &[], limit));
+                findings
+            }
+        }
+    }
+
     /// Stops at the first question without an answer: a cluster that died meanwhile must not cost a limit for each.
-    fn topics(&self, client: &Arc<dyn ClusterAdmin>, limit: Duration) -> Vec<Finding> {
+    fn topics(
+        &self,
+        client: &Arc<dyn ClusterAdmin>,
+        brokers: &[BrokerSettings],
+        limit: Duration,
+    ) -> Vec<Finding> {
         let mut findings = Vec::new();
         let until = Instant::now() + ALL_TOPICS;
-        for (done, name) in self.topics.iter().enumerate() {
+        for (done, (name, overrides)) in self.topics.iter().enumerate() {
             let unasked = self.topics.len() - done;
             if Instant::now() > until {
                 findings.push(unfinished(&self.name, unasked, &format!("not within {ALL_TOPICS:?}")));
@@ -122,6 +150,10 @@ impl Question {
                 }
             };
             findings.extend(topic::judge(name, &self.name, &self.meta, facts.as_ref()));
+            let limits = producer::limits(overrides, &self.meta.properties);
+            if let (Some(facts), Ok(limits)) = (facts, limits) {
+                findings.extend(limits::topic(&format!("topic {name}"), &facts.settings, brokers, &limits));
+            }
         }
         findings
     }
@@ -160,6 +192,12 @@ fn no_id(subject: &str, found: &str) -> Finding {
     Finding::note(subject, "the registry does not state its Kafka cluster id")
         .means("another cluster at its address, after a host was reused, would not be noticed")
         .todo(format!("`zmsctl cluster set {name} --kafka-id {found}`, if this is the right one"))
+}
+
+fn untold(cluster: &str, error: &EngineError) -> Finding {
+    Finding::note(format!("cluster {cluster}"), format!("its brokers' own limits could not be read: {error}"))
+        .means("nothing is known of whether they fit what clients send and replicas copy")
+        .todo("let this identity describe the configuration of the cluster, and run this again")
 }
 
 fn unfinished(cluster: &str, unasked: usize, reason: &str) -> Finding {

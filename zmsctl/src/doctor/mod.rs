@@ -3,6 +3,7 @@
 mod estate;
 mod finding;
 mod kafka;
+mod limits;
 mod registry;
 mod topic;
 
@@ -19,7 +20,8 @@ use crate::{context::Context, failure::Failure, text::counted, view::View};
 pub(crate) const ABOUT: &str = "\
 Checks that entries can be read, refer to things that exist and agree with one another; that every cluster answers and
 is the one that is meant; that clients can be opened with the settings of every topic and group; and that every topic
-exists on its cluster, has leaders, and has limits that fit. Nothing is changed.
+exists on its cluster, has leaders, and has limits that fit: those of brokers, topics, and producers by the registry.
+Nothing is changed.
 
 Clusters are asked in parallel, each with --wait for an answer, so that dead ones cost that time once.
 

@@ -91,7 +91,7 @@ fn sizes(subject: &str, cluster: &str, client: u64, topic: Option<u64>) -> Optio
         ),
         topic if topic < client => Some(
             Finding::warning(subject, format!("max.message.bytes is {topic}, below the clients' message.max.bytes of {client}"))
-                .means("messages between the two are taken by the client and refused by the broker")
+                .means("messages between the two are taken by the client and refused by the broker, and so are full batches of smaller ones unless `batchSize` is set below")
                 .todo(format!("raise the topic's limit, or `zmsctl cluster set {cluster} --property message.max.bytes={topic}`")),
         ),
         topic if topic > client && topic != TOPIC_LIMIT => Some(

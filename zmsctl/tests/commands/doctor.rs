@@ -90,6 +90,31 @@ fn settings_that_no_client_can_be_opened_with_are_errors() {
 }
 
 #[test]
+fn what_brokers_take_is_compared_with_what_producers_send() {
+    if !require_services() {
+        return;
+    }
+    let operator = Operator::with_clusters();
+    let topic = Shared::unique("large");
+    let create = ["topic", "create", &topic, "--cluster", "a", "--partitions", "1", "--register"];
+    operator.done(
+        &[&create[..], &["--config", "max.message.bytes=9000000", "--config", "compression.type=lz4"]]
+            .concat(),
+    );
+    let report = operator.json(&["doctor", "--topic", &topic, "-o", "json"]);
+    let subject = format!("topic {topic}");
+    assert_found(&report, "note", &subject, "above replica.fetch.max.bytes of broker");
+    assert_found(&report, "note", &subject, "compression.type is lz4, the producers' is none");
+    assert_eq!(report["warnings"], 0, "{report:#}");
+
+    operator.done(&["topic", "set", &topic, "--producer", "compression=lz4", "--force"]);
+    operator.done(&["cluster", "set", "a", "--property", "message.max.bytes=5000000"]);
+    let report = operator.json(&["doctor", "--topic", &topic, "-o", "json"]);
+    assert_found(&report, "warning", "cluster a", "below the clients' of 5000000");
+    assert!(!report.to_string().contains("compression.type is"), "{report:#}");
+}
+
+#[test]
 fn another_cluster_at_the_address_comes_before_all_that_would_be_said_of_its_topics() {
     if !require_services() {
         return;

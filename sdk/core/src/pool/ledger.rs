@@ -43,6 +43,15 @@ pub struct Charge {
     cluster: usize,
 }
 
+impl Charge {
+    /// Takes a part out, to be given back by itself: as many bytes as asked for, or all there are.
+    pub fn split(&mut self, bytes: usize) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Self { bytes, ..*self }
+    }
+}
+
 /// Bytes taken on behalf of a waiter, who has left the line.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the bytes are taken: hand them over or give them back"]

@@ -85,6 +85,21 @@ fn one_return_serves_several_in_order() {
 }
 
 #[test]
+fn parts_of_a_charge_return_each_by_itself() {
+    let (mut ledger, topic) = undivided(100);
+    let mut rest = ledger.take(topic, 100).unwrap();
+    ledger.enqueue(topic, 40, "a");
+    ledger.enqueue(topic, 40, "b");
+    let parts = [30, 20, 0].map(|bytes| rest.split(bytes));
+    let served = parts.map(|part| names(ledger.give_back(part)));
+    assert_eq!(served, [vec![], vec!["a"], vec![]]);
+    let all_that_is_left = rest.split(1_000);
+    assert!(ledger.give_back(rest).is_empty(), "nothing is left of it");
+    assert_eq!(names(ledger.give_back(all_that_is_left)), ["b"]);
+    assert_eq!((ledger.free(), ledger.waiting()), (20, 0));
+}
+
+#[test]
 fn more_than_there_ever_is_fails_at_once_and_says_what_limits_it() {
     let mut ledger = Ledger::<()>::new(1_000, 10, shares(50, 0, 75));
     let topic = ledger.open();

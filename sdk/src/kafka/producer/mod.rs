@@ -29,6 +29,7 @@ use super::{
     config::Settings,
     error::{deadline, failure, translated},
     logging::ClientLog,
+    native,
 };
 use crate::{
     engine::port::{
@@ -150,6 +151,12 @@ impl ProducerClient for KafkaProducer {
 
     fn outstanding(&self) -> usize {
         self.counters.outstanding.load(Ordering::SeqCst)
+    }
+
+    fn hurry(&self, limit: Duration) {
+        if let Ok(kept) = self.kept() {
+            native::flush_slice(kept.client(), limit);
+        }
     }
 
     fn fatal(&self) -> Option<EngineError> {

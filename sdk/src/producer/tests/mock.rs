@@ -254,3 +254,75 @@ async fn every_profile_is_one_that_the_client_library_takes() {
     assert_eq!(pair.producers.stats().switches, 3);
     assert_eq!(pair.read("orders", "a").await.len(), 4);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn senders_that_wait_for_room_end_the_linger_of_what_fills_it() {
+    // Waiting for the linger, twenty messages would take ten minutes. The two that fit the buffer fill no batch.
+    let options =
+        ProducerOptions::new().property("linger.ms", "60000").property("message.timeout.ms", "300000");
+    let options = options.property("message.max.bytes", "100000").property("batch.size", "100000");
+    let options =
+        options.buffer(100_000).topic_cap(100).cluster_floor(0).cluster_ceiling(100).block_size(1024);
+    let pair = Pair::start(&["orders"], options.max_block(Duration::from_secs(120)));
+    let producer = pair.adopt("orders", "a").await;
+    let started = std::time::Instant::now();
+    let message = |n: u8| Message::new(vec![n; 40_000]).partition(0);
+    let sendings = within(Duration::from_secs(120), async {
+        let mut sendings = Vec::new();
+        for n in 0..20 {
+            let (done, result) = tokio::sync::oneshot::channel();
+            producer.send_with(message(n), |result| drop(done.send(result))).await;
+            sendings.push(result);
+        }
+        sendings
+    })
+    .await;
+    println!("20 messages through a buffer of 2 with a linger of a minute: {:?}", started.elapsed());
+    let thread = producer.clone();
+    let blocking = std::thread::spawn(move || thread.send_blocking(message(20)));
+    let begun = || pair.producers.stats().delivered + u64::try_from(producer.in_flight()).unwrap();
+    until(|| begun() == 21).await;
+    // Nobody waits for room any more: these two are for the close.
+    assert_eq!(within(Duration::from_secs(60), pair.producers.close(Duration::from_secs(50))).await, 0);
+    blocking.join().unwrap().unwrap();
+    for result in sendings {
+        result.await.unwrap().unwrap();
+    }
+    assert_eq!(pair.read("orders", "a").await.len(), 21);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_that_change_under_load_lose_and_reorder_nothing() {
+    const TASKS: usize = 4;
+    const EACH: usize = 1_000;
+    let pair = Pair::start(&["orders"], ProducerOptions::new().switch_stall(Duration::from_secs(60)));
+    let producer = pair.adopt("orders", "a").await;
+    let time = watch::Sender::new(false);
+    let senders: Vec<_> = (0..TASKS)
+        .map(|key| tokio::spawn(send_numbered(producer.clone(), key, EACH, time.subscribe())))
+        .collect();
+    until(|| pair.producers.stats().delivered > 0).await;
+    for (name, value) in
+        [("linger", "40ms"), ("profile", "throughput"), ("profile", "latency"), ("linger", "5ms")]
+    {
+        // Only so that sends lie between: the last quarter of them comes after the last change in any case.
+        sleep(Duration::from_millis(50)).await;
+        let mut route = TopicRoute { cluster: pair.spec("a"), ..route("orders", "a") };
+        route.producer.insert(name.to_owned(), value.to_owned());
+        pair.producers.clone().adopt(Arc::new(route)).await;
+    }
+    time.send_replace(true);
+    for sender in senders {
+        assert_eq!(sender.await.unwrap().len(), EACH);
+    }
+    let mut next = BTreeMap::<Vec<u8>, usize>::new();
+    for record in pair.read("orders", "a").await {
+        let next = next.entry(record.key.unwrap().to_vec()).or_default();
+        assert_eq!(record.payload.unwrap(), next.to_string().as_bytes(), "order of a key");
+        *next += 1;
+    }
+    assert_eq!(next.into_values().collect::<Vec<_>>(), [EACH; TASKS]);
+    let stats = pair.producers.stats();
+    assert_eq!((stats.switches, stats.late_switches), (4, 0));
+    assert_eq!(pair.producers.close(Duration::from_secs(60)).await, 0);
+}

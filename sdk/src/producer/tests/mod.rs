@@ -8,6 +8,7 @@ mod mock;
 mod pool;
 mod sending;
 mod switching;
+mod ways;
 
 use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 
