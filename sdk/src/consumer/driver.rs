@@ -148,6 +148,8 @@ impl Driver {
             };
         }
         if joined.member.holdings.is_joined() {
+            // First, so that whoever waited for it finds it healthy.
+            self.context.view().has_run = true;
             self.context.enter(Phase::Running);
         }
         match self.may_leave(&mut joined) {

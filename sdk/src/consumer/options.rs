@@ -15,6 +15,23 @@ use super::{DeadLetters, Ordering, RetryPolicy, member::Limits, mode::ModeOption
 /// librdkafka's default of `max.poll.interval.ms`.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(300);
 
+/// What the SDK sets for every client, by both names where the library knows two, and what to do in its place. A value that
+/// had no effect would be believed to have one.
+const RESERVED: &[(&str, &str)] = &[
+    ("allow.auto.create.topics", "topics are created by operators, never by a reader"),
+    ("auto.commit.enable", POSITIONS),
+    ("auto.offset.reset", "use consume_from, or the group's consumeFrom in the registry"),
+    ("bootstrap.servers", "the registry says where the cluster is"),
+    ("client.id", "use client_id"),
+    ("enable.auto.commit", POSITIONS),
+    ("enable.auto.offset.store", POSITIONS),
+    ("enable.partition.eof", "it follows the ends of logs by other means"),
+    ("group.id", "the group is what is subscribed to"),
+    ("metadata.broker.list", "the registry says where the cluster is"),
+    ("plugin.library.paths", "it loads code"),
+];
+const POSITIONS: &str = "positions follow what is done, never what was fetched";
+
 /// All options; the setters with their documentation are on [`Subscriber`](super::Subscriber).
 #[derive(Clone)]
 pub(super) struct Options {
@@ -100,6 +117,9 @@ impl Options {
         if self.commit_interval.is_zero() {
             return Err("commit_interval is 0; choose at least some milliseconds".to_owned());
         }
+        if let Some((name, reason)) = self.reserved() {
+            return Err(format!("property {name}: the SDK sets it itself; {reason}"));
+        }
         let interval = self.max_poll_interval();
         if self.drain_limit.saturating_mul(2) > interval {
             return Err(format!(
@@ -111,6 +131,11 @@ impl Options {
         self.rate()?;
         let adaptive = self.adaptive()?;
         Ok(adaptive.map_or(workers, |workers| *workers.start()))
+    }
+
+    /// The first property that is not the application's to set, and why.
+    fn reserved(&self) -> Option<&'static (&'static str, &'static str)> {
+        self.properties.iter().find_map(|(set, _)| RESERVED.iter().find(|(name, _)| name == set))
     }
 
     /// The bounds of the number of workers, where it is found out.
@@ -178,6 +203,11 @@ mod tests {
         assert!(refused(|o| o.ahead = 0).contains("max_ahead"));
         assert!(refused(|o| o.commit_interval = Duration::ZERO).contains("commit_interval"));
         assert!(refused(|o| o.drain_limit = Duration::from_secs(151)).contains("300s"));
+        for (name, _) in RESERVED {
+            let set = |o: &mut Options| o.properties.push(((*name).to_owned(), "hunter2".to_owned()));
+            assert!(refused(set).starts_with(&format!("property {name}: ")), "{name}");
+            assert!(!refused(set).contains("hunter2"));
+        }
         let short = ("max.poll.interval.ms".to_owned(), "6000".to_owned());
         assert!(refused(|o| o.properties.push(short)).contains("6s"));
     }

@@ -178,9 +178,10 @@ impl Subscriber {
     /// ([`SubscribeError::Option`]); one that does not fit the cluster's settings when the client is opened
     /// ([`Subscription::ready`], [`Subscription::failures`]).
     ///
-    /// What the SDK sets itself has no effect here: `bootstrap.servers`, `group.id`, `client.id` (see
-    /// [`client_id`](Self::client_id)), `enable.auto.commit`, `enable.auto.offset.store`, `enable.partition.eof`,
-    /// `auto.offset.reset` (see [`consume_from`](Self::consume_from)), `allow.auto.create.topics`.
+    /// What the SDK sets itself is refused, with what to do in its place: `bootstrap.servers` (also by its other name,
+    /// `metadata.broker.list`), `group.id`, `client.id` (see [`client_id`](Self::client_id)), `enable.auto.commit`,
+    /// `enable.auto.offset.store`, `enable.partition.eof`, `auto.offset.reset` (see
+    /// [`consume_from`](Self::consume_from)), `allow.auto.create.topics`, `plugin.library.paths`.
     #[must_use]
     pub fn property(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.properties.push((name.into(), value.into()));
