@@ -3,11 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails in a helper fails the test")]
 
-use std::{
-    sync::mpsc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{sync::mpsc, thread, time::Duration};
 
 use zms_sdk::{Delivery, Message, Outcome, SendError, Zms, producer::ProducerOptions, testing::Sandbox};
 
@@ -49,10 +45,9 @@ async fn a_close_that_joins_a_patient_one_keeps_its_own_deadline() {
         async move { zms.close(Duration::from_secs(600)).await }
     });
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let started = Instant::now();
     let _given_up = zms.close(Duration::from_secs(1)).await;
-    // Less than the message's delivery timeout, with which the patient close would end too.
-    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    // It waits for the message, whose delivery timeout is much longer.
+    assert!(!patient.is_finished(), "the impatient close waited for the patient one");
     sandbox.cluster("a").unwrap().all_brokers_up().unwrap();
     let _either_way = tokio::time::timeout(LIMIT, patient).await.unwrap().unwrap();
 }

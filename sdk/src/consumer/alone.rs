@@ -8,9 +8,12 @@ use super::{
     ledger::{Kept, KeptListener, Ledger},
     pace::Timer,
 };
-use crate::engine::port::{
-    AssignmentListener, ConsumerClient, ConsumerControl, ConsumerSpec, Engine, EngineError, FailureKind,
-    LogRange, OpenError, Position, Records, Start,
+use crate::engine::{
+    controlled::Controlled,
+    port::{
+        AssignmentListener, ConsumerClient, ConsumerSpec, Engine, EngineError, FailureKind, OpenError,
+        Position, Records,
+    },
 };
 
 /// Between two looks for partitions that are new. Clients learn of them in about as long from librdkafka's metadata.
@@ -44,10 +47,6 @@ impl AloneClient {
         let looks = Timer::new(Instant::now());
         let (topic, taken) = (spec.topic.clone(), BTreeSet::new());
         Ok(Self { client, ledger, topic, wanted, taken, looks, kept: false })
-    }
-
-    fn control(&self) -> Kept<'_> {
-        Kept { control: &*self.client, ledger: self.ledger.as_deref() }
     }
 
     /// Takes what is wanted and not taken yet, when it is time to look.
@@ -87,38 +86,11 @@ impl AloneClient {
     }
 }
 
-impl ConsumerControl for AloneClient {
-    fn pause(&self, partitions: &[i32]) {
-        self.control().pause(partitions);
-    }
+impl Controlled for AloneClient {
+    type Control<'a> = Kept<'a>;
 
-    fn resume(&self, partitions: &[i32]) {
-        self.control().resume(partitions);
-    }
-
-    fn seek(&self, partition: i32, start: Start, limit: Duration) -> Result<(), EngineError> {
-        self.control().seek(partition, start, limit)
-    }
-
-    fn commit(&self, positions: &[Position]) -> Result<(), EngineError> {
-        self.control().commit(positions)
-    }
-
-    fn committed(&self, partitions: &[i32], limit: Duration) -> Result<Vec<Position>, EngineError> {
-        self.control().committed(partitions, limit)
-    }
-
-    fn log_ranges(&self, partitions: &[i32], limit: Duration) -> Result<Vec<(i32, LogRange)>, EngineError> {
-        self.control().log_ranges(partitions, limit)
-    }
-
-    fn offsets_for_times(
-        &self,
-        partitions: &[i32],
-        timestamp_ms: i64,
-        limit: Duration,
-    ) -> Result<Vec<(i32, Option<i64>)>, EngineError> {
-        self.control().offsets_for_times(partitions, timestamp_ms, limit)
+    fn control(&self) -> Kept<'_> {
+        Kept { control: &*self.client, ledger: self.ledger.as_deref() }
     }
 }
 
@@ -162,6 +134,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+    use crate::engine::port::{ConsumerControl, LogRange, Start};
 
     /// A cluster whose topic has this many partitions, and what was taken of it.
     #[derive(Default)]

@@ -29,9 +29,12 @@ use super::{
     native::{self, MessageRef, WatchedQueue},
     record::next_records,
 };
-use crate::engine::port::{
-    self, AssignmentListener, ConsumerClient, ConsumerControl, ConsumerSpec, EngineError, FailureKind,
-    LogRange, OpenError, Position, Records, Start,
+use crate::engine::{
+    controlled::Controlled,
+    port::{
+        self, AssignmentListener, ConsumerClient, ConsumerSpec, EngineError, FailureKind, OpenError,
+        Position, Records, Start,
+    },
 };
 
 /// A subscribed consumer.
@@ -96,44 +99,13 @@ impl KafkaConsumer {
     pub(super) fn fetched_ahead(&self, partition: i32) -> usize {
         self.native.context().intake.fetched_ahead(partition)
     }
+}
+
+impl Controlled for KafkaConsumer {
+    type Control<'a> = Control<'a>;
 
     fn control(&self) -> Control<'_> {
         Control::new(&self.native, &self.topic)
-    }
-}
-
-impl ConsumerControl for KafkaConsumer {
-    fn pause(&self, partitions: &[i32]) {
-        self.control().pause(partitions);
-    }
-
-    fn resume(&self, partitions: &[i32]) {
-        self.control().resume(partitions);
-    }
-
-    fn seek(&self, partition: i32, start: Start, limit: Duration) -> Result<(), EngineError> {
-        self.control().seek(partition, start, limit)
-    }
-
-    fn commit(&self, positions: &[Position]) -> Result<(), EngineError> {
-        self.control().commit(positions)
-    }
-
-    fn committed(&self, partitions: &[i32], limit: Duration) -> Result<Vec<Position>, EngineError> {
-        self.control().committed(partitions, limit)
-    }
-
-    fn log_ranges(&self, partitions: &[i32], limit: Duration) -> Result<Vec<(i32, LogRange)>, EngineError> {
-        self.control().log_ranges(partitions, limit)
-    }
-
-    fn offsets_for_times(
-        &self,
-        partitions: &[i32],
-        timestamp_ms: i64,
-        limit: Duration,
-    ) -> Result<Vec<(i32, Option<i64>)>, EngineError> {
-        self.control().offsets_for_times(partitions, timestamp_ms, limit)
     }
 }
 
